@@ -1,0 +1,5 @@
+"""streamlearn: online kernel learning next to Apache Kafka."""
+
+from importlib.metadata import version
+
+__version__ = version("streamlearn")

@@ -1,0 +1,100 @@
+"""The source as a Faust service: a thread polls Kafka and puts whole batches on the channel of the learning agent."""
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import faust
+import mode
+import structlog
+from confluent_kafka import Message
+
+from streamlearn.agents.loop import LearningLoop
+from streamlearn.kafka.source import Source
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one poll gave; without messages it is a tick."""
+
+    messages: Sequence[Message]
+    generation: int
+
+
+class SourceService(mode.Service):
+    """Joins the consumer group when it starts, leaves it (and so commits) when it stops."""
+
+    def __init__(
+        self,
+        open_source: Callable[[], Source],
+        learning: LearningLoop,
+        channel: faust.ChannelT[Any],
+        batch_size: int,
+        poll_timeout: float,
+        stop_timeout: float,
+    ) -> None:
+        """poll_timeout: seconds a poll collects messages. stop_timeout: seconds for a graceful stop."""
+        super().__init__()
+        self._open_source = open_source
+        self._learning = learning
+        self._channel = channel
+        self._batch_size = batch_size
+        self._poll_timeout = poll_timeout
+        self._stop_timeout = stop_timeout
+        self._thread: asyncio.Task[None] | None = None
+        self.failure: Exception | None = None
+
+    async def on_start(self) -> None:
+        self._thread = asyncio.create_task(self._run())
+
+    async def on_stop(self) -> None:
+        if self._thread is not None:
+            await asyncio.wait({self._thread}, timeout=self._stop_timeout)
+
+    async def fail(self, error: Exception) -> None:
+        """End the worker because of an error."""
+        self.failure = self.failure or error
+        log.error("the worker ends", error=str(error), kind=type(error).__name__, exc_info=not _is_expected(error))
+        await self.crash(error)
+
+    async def _run(self) -> None:
+        try:
+            await asyncio.to_thread(self._poll_until_stopped, asyncio.get_running_loop())
+        except Exception as error:  # noqa: BLE001 - any failure of the thread ends the worker
+            await self.fail(error)
+
+    def _poll_until_stopped(self, event_loop: asyncio.AbstractEventLoop) -> None:
+        while not (self._channel.subscriber_count or self.should_stop):  # what is put before the agent listens would be lost
+            time.sleep(0.01)
+        source = self._open_source()
+        self._learning.attach(source)
+        try:
+            while not self.should_stop:
+                generation = self._learning.generation
+                messages = source.poll(self._batch_size, self._poll_timeout)
+                if self._learning.generation != generation:
+                    messages = []  # polled before a rebalance: they will be fetched again by whoever owns them now
+                self._put(Batch(messages, self._learning.generation), event_loop)
+        finally:
+            source.close()
+
+    def _put(self, batch: Batch, event_loop: asyncio.AbstractEventLoop) -> None:
+        """Wait for room on the channel: back-pressure from learning to fetching."""
+        put = asyncio.run_coroutine_threadsafe(self._channel.send(value=batch), event_loop)
+        while not self.should_stop:
+            try:
+                put.result(timeout=0.5)
+                return
+            except concurrent.futures.TimeoutError:
+                continue
+        put.cancel()
+
+
+def _is_expected(error: Exception) -> bool:
+    """Whether the text of an error says all there is to say."""
+    return type(error).__module__.startswith("streamlearn.")

@@ -1,0 +1,175 @@
+"""The worker process: a Faust application around the exactly-once loop."""
+
+import asyncio
+import ssl
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import faust
+import msgspec
+import structlog
+from confluent_kafka import Consumer
+from faust.types.auth import CredentialsT
+
+from streamlearn import __version__
+from streamlearn.agents import control
+from streamlearn.agents.loop import LearningLoop
+from streamlearn.agents.service import SourceService
+from streamlearn.agents.stream import Stream
+from streamlearn.config import Config
+from streamlearn.kafka.clients import client_logger, consumer_properties, producer_properties, reader_properties
+from streamlearn.kafka.reader import PartitionReader
+from streamlearn.kafka.sink import TransactionalSink
+from streamlearn.kafka.source import Source
+
+log = structlog.get_logger(__name__)
+
+MAX_POLL_TIMEOUT = 0.05  # seconds: how long a batch is collected at most
+STALLED = 60.0  # seconds without progress after which a worker no longer counts as alive
+
+
+class StartError(Exception):
+    """The worker cannot start; the text names what is missing and the remedy."""
+
+
+def run(config: Config) -> int:
+    """Run a worker until SIGTERM or SIGINT; returns the process's exit code. Raises StartError."""
+    started = time.monotonic()
+    _require_topics(config)
+    streams = {stream.input_topic: Stream(stream, config.worker.dtype) for stream in config.streams}
+    for stream in streams.values():
+        stream.compile()
+    log.info("compiled", seconds=round(time.monotonic() - started, 2))
+    return _serve(config, streams)
+
+
+def _serve(config: Config, streams: dict[str, Stream]) -> int:
+    connection = config.kafka.client_properties()
+    instance = config.worker.instance or uuid.uuid4().hex[:12]
+    sink = TransactionalSink(
+        producer_properties(connection, f"{config.app}-{instance}", config.kafka.producer), config.worker.shutdown_timeout
+    )
+    loop = LearningLoop(streams, sink, lambda: PartitionReader(connection), config.worker.commit_interval)
+    consumer = consumer_properties(connection, config.app, config.worker.instance, config.kafka.consumer)
+    app = faust_app(config, instance)
+    channel = app.channel(maxsize=2)
+    service = SourceService(
+        lambda: Source(consumer, list(streams), loop),
+        loop,
+        channel,
+        config.worker.batch_size,
+        min(config.worker.commit_interval / 4, MAX_POLL_TIMEOUT),
+        config.worker.shutdown_timeout,
+    )
+    _define_agents(app, config, instance, loop, service, channel)
+    return _execute(app, service)
+
+
+def faust_app(config: Config, instance: str) -> faust.App:
+    """The Faust application. Its own consumer reads the control topic only, so every worker has an id, and so a group, of its own."""
+    return faust.App(
+        id=f"{config.app}-control-{instance}",
+        broker=[f"kafka://{host}" for host in config.kafka.bootstrap.split(",")],
+        broker_credentials=_credentials(config),
+        consumer_auto_offset_reset="latest",
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        web_enabled=False,
+        store="memory://",
+        stream_wait_empty=False,
+        worker_redirect_stdouts=False,
+    )
+
+
+def _define_agents(
+    app: faust.App, config: Config, instance: str, loop: LearningLoop, service: SourceService, channel: faust.ChannelT[Any]
+) -> None:
+    learning = ThreadPoolExecutor(1, thread_name_prefix="learning")
+
+    @app.agent(channel)
+    async def learn(batches: Any) -> None:
+        running = asyncio.get_running_loop()
+        async for batch in batches:
+            try:
+                await running.run_in_executor(learning, loop.handle, batch.messages, batch.generation)
+            except Exception as error:  # noqa: BLE001 - any failure of learning ends the worker
+                await service.fail(error)
+                return
+
+    topic = app.topic(config.control_topic, value_type=bytes, value_serializer="raw", key_type=bytes, key_serializer="raw")
+
+    @app.agent(topic)
+    async def obey(records: Any) -> None:
+        async for record in records.events():
+            if record.key == control.ANSWER_KEY:
+                continue
+            try:
+                message = control.decode(record.value)
+                if message.command == "status":
+                    await topic.send(key=control.ANSWER_KEY, value=_status(message, instance, loop))
+                else:
+                    await asyncio.to_thread(control.follow, message, loop)
+            except control.ControlError as error:
+                log.error("control message left out", error=str(error))
+
+
+def _status(message: control.ControlMessage, instance: str, loop: LearningLoop) -> bytes:
+    return msgspec.json.encode(
+        control.Status(answer=message.id, worker=instance, version=__version__, ready=loop.ready, partitions=loop.positions())
+    )
+
+
+def _execute(app: faust.App, service: SourceService) -> int:
+    worker = faust.Worker(app, service, loglevel="warn", redirect_stdouts=False, quiet=True, override_logging=False)
+    try:
+        worker.execute_from_commandline()
+    except SystemExit:
+        pass
+    except Exception:
+        if service.failure is None:
+            raise
+    return 1 if service.failure is not None else 0
+
+
+def _require_topics(config: Config) -> None:
+    consumer = Consumer(reader_properties(config.kafka.client_properties()), logger=client_logger())
+    try:
+        existing = set(consumer.list_topics(timeout=10).topics)
+    except Exception as error:
+        raise StartError(f"no broker answers at kafka.bootstrap = {config.kafka.bootstrap!r}: {error}") from error
+    finally:
+        consumer.close()
+    needed = [config.control_topic]
+    for stream in config.streams:
+        needed += [stream.input_topic, stream.output_topic, stream.models_topic, stream.dead_letter_topic]
+    missing = [topic for topic in needed if topic not in existing]
+    if missing:
+        raise StartError(f"topics are missing: {', '.join(missing)}; `streamlearn topics apply` makes them")
+
+
+def _credentials(config: Config) -> CredentialsT | None:
+    """What librdkafka is told about TLS and SASL, for the control consumer's client."""
+    properties = config.kafka.client_properties()
+    protocol = str(properties.get("security.protocol", "plaintext")).lower()
+    if protocol == "plaintext":
+        return None
+    context = _ssl_context(properties) if "ssl" in protocol else None
+    if not protocol.startswith("sasl"):
+        return faust.SSLCredentials(context)
+    return faust.SASLCredentials(
+        username=str(properties.get("sasl.username", "")),
+        password=str(properties.get("sasl.password", "")),
+        mechanism=str(properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))),
+        ssl_context=context,
+    )
+
+
+def _ssl_context(properties: dict[str, Any]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=properties.get("ssl.ca.location"))
+    if "ssl.certificate.location" in properties:
+        context.load_cert_chain(
+            properties["ssl.certificate.location"], properties.get("ssl.key.location"), properties.get("ssl.key.password")
+        )
+    return context

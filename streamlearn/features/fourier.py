@@ -1,0 +1,61 @@
+"""Random Fourier maps: frequencies of shift-invariant kernels and projections of whole batches (Rahimi and Recht, 2007)."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+
+# A BLAS product gives a row other last bits when the number of rows changes, so every product has this height, zero-
+# padded at the tail.
+BLOCK = 32
+
+
+def draw_frequencies(dim: int, count: int, seed: int, kernel: str = "gaussian") -> Array:
+    """Frequencies [dim, count] float64 of the kernel of width 1 (divide features by the kernel width before projecting).
+
+    gaussian: exp(-||x-x'||^2 / 2), standard normal; laplacian: exp(-||x-x'||_1), Cauchy; cauchy: prod_j 1 / (1 +
+    (x_j-x'_j)^2), Laplace.
+    The legacy generator is used because numpy guarantees its stream for ever: the map is never stored, only its seed.
+    """
+    generator = np.random.RandomState(seed)
+    size = (dim, count)
+    if kernel == "gaussian":
+        return generator.standard_normal(size)
+    if kernel == "laplacian":
+        return generator.standard_cauchy(size)
+    if kernel == "cauchy":
+        return generator.laplace(size=size)
+    raise ValueError(f"kernel = {kernel!r} has no random Fourier map; use gaussian, laplacian or cauchy")
+
+
+def projections(X: Array, frequencies: Array) -> Iterator[tuple[slice, Array]]:
+    """Blocks (rows, X[rows] @ frequencies) of at most BLOCK rows; a row's bits depend on that row alone. The block is reused."""
+    padded = np.zeros((BLOCK, X.shape[1]), X.dtype)
+    block = np.empty((BLOCK, frequencies.shape[1]), X.dtype)
+    for start in range(0, len(X), BLOCK):
+        rows = slice(start, min(start + BLOCK, len(X)))
+        height = rows.stop - start
+        padded[:height] = X[rows]
+        np.matmul(padded, frequencies, out=block)
+        yield rows, block[:height]
+
+
+@kernel
+def project_row(x: Array, frequencies: Array, angles: Array) -> None:
+    """angles = x @ frequencies for one stored row x [dim], inside a kernel where no batch can be projected at once."""
+    angles[:] = 0.0
+    for j in range(len(x)):
+        for i in range(len(angles)):
+            angles[i] += x[j] * frequencies[j, i]
+
+
+@kernel
+def fourier_row(angles: Array, scale: float, z: Array) -> None:
+    """z [2 D] = scale * ([cos angles_i]_i followed by [sin angles_i]_i); an angle that overflowed counts as 0."""
+    count = len(angles)
+    factor = angles.dtype.type(scale)
+    for i in range(count):
+        angle = angles[i] if np.isfinite(angles[i]) else angles.dtype.type(0.0)
+        z[i] = factor * np.cos(angle)
+        z[count + i] = factor * np.sin(angle)

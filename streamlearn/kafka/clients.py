@@ -1,0 +1,78 @@
+"""librdkafka properties of our consumers and producers, and how its errors are told apart."""
+
+import logging
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+
+Property = str | int | float | bool
+Properties = Mapping[str, Property]
+
+
+class Partition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+def consumer_properties(connection: Properties, group: str, instance: str | None, overrides: Properties) -> dict[str, Property]:
+    """The input consumer: offsets go into transactions only, eager assignment, memory bounded."""
+    properties: dict[str, Property] = {
+        "auto.offset.reset": "earliest",
+        "fetch.queue.backoff.ms": 5,  # the default of a second adds that much latency once the local queue was full
+        "queued.max.messages.kbytes": 65536,
+        "partition.assignment.strategy": "roundrobin",
+        "session.timeout.ms": 10_000,
+        "heartbeat.interval.ms": 1_000,
+        **connection,
+        **overrides,
+        "group.id": group,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "isolation.level": "read_committed",
+    }
+    if instance is not None:
+        properties["group.instance.id"] = instance
+    return properties
+
+
+def reader_properties(connection: Properties) -> dict[str, Property]:
+    """A consumer that reads named partitions outside of any group, up to their end."""
+    return {
+        "fetch.queue.backoff.ms": 5,
+        "queued.max.messages.kbytes": 65536,
+        **connection,
+        "group.id": "streamlearn-reader",  # required by the client, never joined
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+    }
+
+
+def producer_properties(connection: Properties, transactional_id: str, overrides: Properties) -> dict[str, Property]:
+    """The transactional producer of predictions, offsets and checkpoints."""
+    return {
+        "linger.ms": 5,
+        "compression.type": "lz4",
+        "batch.num.messages": 100_000,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 262_144,
+        "transaction.timeout.ms": 30_000,  # a killed worker's open transaction holds readers back no longer than this
+        **connection,
+        **overrides,
+        "transactional.id": transactional_id,
+    }
+
+
+def kafka_error(error: KafkaException) -> KafkaError:
+    """The KafkaError inside an exception."""
+    inner: KafkaError = error.args[0]
+    return inner
+
+
+def client_logger() -> logging.Logger:
+    """Where librdkafka's own log lines go: warnings and worse, through Python's logging."""
+    return logging.getLogger("librdkafka")

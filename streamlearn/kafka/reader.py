@@ -1,0 +1,73 @@
+"""Reading a range of a partition outside of any consumer group, for recovery and inspection."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from streamlearn.kafka.clients import Partition, Properties, client_logger, reader_properties
+
+STALL = 60.0  # seconds without a message or the partition's end before a read gives up
+
+
+class ReadError(Exception):
+    """A partition could not be read as asked; the text names it, the offset and the cause."""
+
+
+class PartitionReader:
+    """Committed records of partitions, in order. One partition at a time."""
+
+    def __init__(self, connection: Properties) -> None:
+        self._consumer = Consumer(reader_properties(connection), logger=client_logger())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """(first offset of the log, offset after its last record)."""
+        low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=STALL)
+        return low, high
+
+    def read(self, partition: Partition, start: int, end: int | None = None, batch: int = 2000) -> Iterator[list[Message]]:
+        """Batches of the records from offset `start` to before `end` (None: the end of the partition as it is now).
+
+        Raises ReadError, for instance when the log begins after `start`.
+        """
+        if end is not None and start >= end:
+            return
+        self._consumer.assign([TopicPartition(*partition, start)])
+        waited = 0.0
+        while True:
+            messages = self._consumer.consume(batch, 0.2)
+            waited = 0.0 if messages else waited + 0.2
+            records, at_end = _records(messages, partition, end)
+            if records:
+                yield records
+            if at_end:
+                return
+            if waited >= STALL:
+                raise ReadError(f"{partition.topic} [{partition.partition}] gave nothing for {STALL:g} s while reading from offset {start}")
+
+
+def _records(messages: list[Message], partition: Partition, end: int | None) -> tuple[list[Message], bool]:
+    """The records among polled messages that lie before `end`, and whether the end was reached."""
+    records: list[Message] = []
+    for message in messages:
+        error, offset = message.error(), message.offset() or 0
+        if error is None:
+            if end is not None and offset >= end:
+                return records, True
+            records.append(message)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            if end is None or offset >= end:
+                return records, True
+        elif not error.retriable():
+            raise ReadError(f"{partition.topic} [{partition.partition}] cannot be read: {error.str()}")
+    return records, False

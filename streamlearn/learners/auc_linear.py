@@ -1,0 +1,309 @@
+"""Linear ranking in one pass without stored instances: OPAUC, SOLAM and SPAM-NET keep moments of the two classes instead.
+
+The squared loss of all pairs depends on the classes' means and covariances only. With p the rate of positives, c and S
+the mean and the covariance of the class opposite to an event x, every update below is a step on its expectation.
+Index 0 of a class axis is the negative class, 1 the positive one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.learners.linear import descend, dot, soft_threshold, stable_step
+from streamlearn.learners.parameters import NonNegative, Positive
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+
+_INT64 = np.dtype(np.int64)
+_FLOAT64 = np.dtype(np.float64)
+_RANKING = frozenset({Task.RANKING})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opauc:
+    """OPAUC: gradient descent on the squared loss against all past events of the other class, through their mean and covariance.
+
+    Source: Gao, Jin, Zhu and Zhou, One-Pass AUC Optimization (2013). With c, S the mean and covariance of the other
+    class so far and
+    s = +1 or -1 the label: w <- w - eta (reg w - s (x - c) + (x - c)(x - c)'w + S w), from the moment the other class
+    has been seen.
+    A step is shortened to 2 / (||x - c||^2 + trace S) where it would overshoot more than that.
+    Cost per event 6 d^2 flops and memory per model (2 d^2 + 3 d) itemsize + 16 bytes: for up to a few hundred features.
+
+    eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0.
+    """
+
+    name: ClassVar[str] = "opauc"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    eta: Positive = 0.005
+    reg: NonNegative = 0.0
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return {
+            "weights": Field((1, shape.dim), shape.dtype),
+            "class_means": Field((2, shape.dim), shape.dtype),
+            "covariances": Field((2, shape.dim, shape.dim), shape.dtype),
+            "seen": Field((2,), _INT64),
+        }
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        _learn_covariances(
+            self.eta, self.reg, pool["weights"], pool["class_means"], pool["covariances"], pool["seen"],
+            slots, X, y, scores,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solam:
+    """SOLAM: stochastic steps to the saddle point that the squared AUC loss is equivalent to, with constant memory.
+
+    Source: Ying, Wen and Lyu, Stochastic Online AUC Maximization (2016). Variables w, a, b (descent) and alpha
+    (ascent), p the rate of
+    positives so far; with f = w.x, in step t of size g = eta / sqrt(t):
+    y = +1: w -= g 2(1-p)((f - a) - (1 + alpha)) x, a += g 2(1-p)(f - a), alpha -= g 2(1-p)(f + p alpha);
+    y = -1: w -= g 2p((f - b) + (1 + alpha)) x, b += g 2p(f - b), alpha += g 2p(f - (1-p) alpha);
+    then w is projected onto the ball of radius R, a and b onto [-R, R], alpha onto [-2R, 2R]. The paper assumes rows of
+    norm <= 1.
+    Ranked by the mean of w weighted by the step sizes, the w of step t being the one before its update. Everything
+    starts at 0 (the
+    published program starts at the bounds).
+    Cost per event 8 d flops; memory per model 2 d itemsize + 48 bytes.
+
+    eta: step size, > 0. radius: R, > 0.
+    """
+
+    name: ClassVar[str] = "solam"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    eta: Positive = 0.1
+    radius: Positive = 10.0
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return {
+            "weights": Field((1, shape.dim), shape.dtype),
+            "averaged": Field((1, shape.dim), shape.dtype),
+            "saddle": Field((3,), _FLOAT64),  # a, b, alpha
+            "step_total": Field((), _FLOAT64),
+            "seen": Field((2,), _INT64),
+        }
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        _learn_saddle_point(
+            self.eta, self.radius, pool["weights"], pool["averaged"], pool["saddle"], pool["step_total"], pool["seen"],
+            slots, X, y, scores,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpamNet:
+    """SPAM-NET: the saddle-point problem of SOLAM with a, b and alpha solved exactly, and an elastic-net proximal step.
+
+    Source: Natole, Ying and Lyu, Stochastic Proximal Algorithms for AUC Maximization (2018). With m+ and m- the class
+    means, p the rate of
+    positives and g = eta / sqrt(t): y = +1: w -= g 2(1-p)(w.(x - m-) - 1) x; y = -1: w -= g 2p(w.(x - m+) + 1) x; then
+    w <- sign(w) max(0, |w| - g l1) / (1 + g reg). Ranked by the mean of w over all steps.
+    Deviation: the paper and its program know p, m+ and m- of the whole training set in advance; here they are the
+    running rate and means,
+    this event included, and steps begin when both classes have been seen. A step is shortened to 2 / (2(1-p) ||x|| ||x
+    - m||) where that is
+    smaller, so that unscaled features cannot make it diverge.
+    Cost per event 12 d flops; memory per model 4 d itemsize + 24 bytes.
+
+    eta: step size, > 0. reg: weight of the l2 penalty (beta 1), >= 0. l1: weight of the l1 penalty (beta 2), >= 0.
+    """
+
+    name: ClassVar[str] = "spam-net"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    eta: Positive = 0.1
+    reg: NonNegative = 0.0001
+    l1: NonNegative = 0.0001
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return {
+            "weights": Field((1, shape.dim), shape.dtype),
+            "averaged": Field((1, shape.dim), shape.dtype),
+            "class_means": Field((2, shape.dim), shape.dtype),
+            "seen": Field((2,), _INT64),
+            "steps": Field((), _INT64),
+        }
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        _learn_proximal(
+            self.eta, self.reg, self.l1, pool["weights"], pool["averaged"], pool["class_means"], pool["seen"],
+            pool["steps"], slots, X, y, scores,
+        )  # fmt: skip
+
+
+@kernel
+def _learn_covariances(
+    eta: float, reg: float, weights: Array, means: Array, covariances: Array, seen: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    deviation = np.empty(X.shape[1], X.dtype)
+    gradient = np.empty(X.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s, x = slots[i], X[i]
+        w = weights[s, 0]
+        scores[i, 0] = dot(w, x)
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        other = 1 - own
+        seen[s, own] += 1
+        _add_to_covariance(means[s, own], covariances[s, own], seen[s, own], x, deviation)
+        _add_to_mean(means[s, own], seen[s, own], x)
+        if seen[s, other] > 0:
+            curvature = _opposite_gradient(w, 2.0 * own - 1.0, x, means[s, other], covariances[s, other], deviation, gradient)
+            step = stable_step(eta, curvature)
+            descend(w, step, gradient, max(0.0, 1.0 - step * reg))
+
+
+@kernel
+def _learn_saddle_point(
+    eta: float, radius: float, weights: Array, averaged: Array, saddle: Array, step_total: Array, seen: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    gradient = np.empty(X.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s, x = slots[i], X[i]
+        w = weights[s, 0]
+        scores[i, 0] = dot(averaged[s, 0], x)
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        seen[s, own] += 1
+        t = seen[s, 0] + seen[s, 1]
+        step = eta / np.sqrt(t)
+        step_total[s] += step
+        _move_average(averaged[s, 0], w, step / step_total[s])
+        slope = _saddle_step(step, radius, own, seen[s, 1] / t, dot(w, x), saddle[s])
+        for j in range(len(x)):
+            gradient[j] = slope * x[j]
+        descend(w, step, gradient, 1.0)
+        _project_to_ball(w, radius)
+
+
+@kernel
+def _learn_proximal(
+    eta: float, reg: float, l1: float, weights: Array, averaged: Array, means: Array, seen: Array, steps: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    gradient = np.empty(X.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s, x = slots[i], X[i]
+        w = weights[s, 0]
+        scores[i, 0] = dot(averaged[s, 0], x)
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        other = 1 - own
+        seen[s, own] += 1
+        _add_to_mean(means[s, own], seen[s, own], x)
+        if seen[s, other] == 0:
+            continue
+        steps[s] += 1
+        rate_of_others = seen[s, other] / (seen[s, 0] + seen[s, 1])
+        curvature = _proximal_gradient(w, 2.0 * own - 1.0, rate_of_others, x, means[s, other], gradient)
+        step = stable_step(eta / np.sqrt(steps[s]), curvature)
+        descend(w, step, gradient, 1.0)
+        soft_threshold(w, step * l1)
+        _shrink(w, 1.0 / (1.0 + step * reg))
+        _move_average(averaged[s, 0], w, 1.0 / steps[s])
+
+
+@kernel
+def _opposite_gradient(w: Array, sign: float, x: Array, mean: Array, covariance: Array, deviation: Array, gradient: Array) -> float:
+    """Gradient of the mean of (1 - sign w.(x - b))^2 / 2 over all b with this mean and covariance; returns the trace of its derivative."""
+    for j in range(len(x)):
+        deviation[j] = x[j] - mean[j]
+    curvature = float(dot(deviation, deviation))
+    slope = x.dtype.type(dot(w, deviation) - sign)
+    for j in range(len(x)):
+        gradient[j] = slope * deviation[j] + dot(covariance[j], w)
+        curvature += covariance[j, j]
+    return curvature
+
+
+@kernel
+def _saddle_step(step: float, radius: float, own: int, p: float, f: float, saddle: Array) -> float:
+    """Move a, b and alpha; returns the slope of w's gradient, which is slope * x, at the old values."""
+    rate = 2.0 * (1.0 - p) if own == 1 else 2.0 * p
+    sign = 2.0 * own - 1.0
+    centre = 0 if own == 1 else 1
+    rival = p if own == 1 else 1.0 - p
+    residual, alpha = f - saddle[centre], saddle[2]
+    slope = rate * (residual - sign * (1.0 + alpha))
+    if not np.isfinite(slope * step):
+        return 0.0
+    saddle[centre] = min(max(saddle[centre] + step * rate * residual, -radius), radius)
+    saddle[2] = min(max(alpha - step * rate * (sign * f + rival * alpha), -2.0 * radius), 2.0 * radius)
+    return slope
+
+
+@kernel
+def _proximal_gradient(w: Array, sign: float, rate: float, x: Array, opposite_mean: Array, gradient: Array) -> float:
+    """2 rate (w.(x - m) - sign) x with m the other class's mean and rate its share; returns the norm of its derivative in w."""
+    margin = x.dtype.type(0.0)
+    distance = x.dtype.type(0.0)
+    for j in range(len(x)):
+        difference = x[j] - opposite_mean[j]
+        margin += w[j] * difference
+        distance += difference * difference
+    slope = x.dtype.type(2.0 * rate * (margin - sign))
+    for j in range(len(x)):
+        gradient[j] = slope * x[j]
+    return 2.0 * rate * np.sqrt(float(dot(x, x))) * np.sqrt(float(distance))
+
+
+@kernel
+def _add_to_mean(mean: Array, count: int, x: Array) -> None:
+    """Make `mean` the mean of `count` rows, x the latest of them."""
+    _move_average(mean, x, 1.0 / count)
+
+
+@kernel
+def _add_to_covariance(mean: Array, covariance: Array, count: int, x: Array, deviation: Array) -> None:
+    """Make `covariance` (divided by the count) that of `count` rows, x the latest, `mean` still without it; not if that overflows."""
+    for j in range(len(x)):
+        deviation[j] = x[j] - mean[j]
+    if not np.isfinite(dot(deviation, deviation)):
+        return
+    keep = x.dtype.type((count - 1.0) / count)
+    share = x.dtype.type(1.0 / count)
+    for j in range(len(x)):
+        scaled = keep * share * deviation[j]
+        for k in range(len(x)):
+            covariance[j, k] = keep * covariance[j, k] + scaled * deviation[k]
+
+
+@kernel
+def _move_average(average: Array, x: Array, rate: float) -> None:
+    """average += rate (x - average), written so that the difference of huge values cannot overflow."""
+    share = x.dtype.type(rate)
+    for j in range(len(x)):
+        average[j] += share * x[j] - share * average[j]
+
+
+@kernel
+def _project_to_ball(w: Array, radius: float) -> None:
+    norm = np.sqrt(float(dot(w, w)))
+    if norm > radius:
+        _shrink(w, radius / norm)
+
+
+@kernel
+def _shrink(w: Array, factor: float) -> None:
+    w *= w.dtype.type(factor)

@@ -1,0 +1,84 @@
+"""FOGD: online gradient descent on random Fourier features (Lu et al., Large Scale Online Kernel Learning, Algorithms 1 and 3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.fourier import draw_frequencies, projections
+from streamlearn.learners.linear import gradient_step, linear_outputs
+from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fogd:
+    """FOGD: a linear model on z(x) = [cos(u_i'x)]_i followed by [sin(u_i'x)]_i for D random frequencies u_i, trained by gradient steps.
+
+    Source: Lu et al., Algorithm 1 (binary), 3 (multi-class) and FOGD-R (regression, where the threshold epsilon is on
+    |y - f|).
+    Cost per event 2 d D + O(D outputs) flops; memory 2 D outputs itemsize bytes per model, and d D itemsize shared by
+    all models.
+
+    frequencies: D, >= 1. sigma: kernel width, > 0. eta: constant step size, > 0; without normalisation ||z||^2 = D, so
+    it belongs near
+    1/D. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: see above, >= 0.
+    normalise: scale z by 1/sqrt(D), so that eta does not depend on D. kernel: gaussian, laplacian or cauchy. seed: of
+    the frequencies.
+    """
+
+    name: ClassVar[str] = "fogd"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    frequencies: Count = 400
+    sigma: Positive = 1.0
+    eta: Positive = 0.002
+    loss: str = ""  # "": hinge, or squared for regression
+    epsilon: NonNegative = 0.1
+    normalise: bool = False
+    kernel: KernelName = "gaussian"
+    seed: Seed = 1
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return class_fields(shape) | {"weights": Field((shape.outputs, 2 * self.frequencies), shape.dtype)}
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / self.sigma
+        return {"frequencies": drawn.astype(shape.dtype)}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
+        aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
+        scale = 1.0 / np.sqrt(self.frequencies) if self.normalise else 1.0
+        for rows, angles in projections(X, pool.shared["frequencies"]):
+            _descend(aim, scale, self.eta, pool["known"], pool["weights"], slots[rows], angles, y[rows], scores[rows])
+
+
+@kernel
+def _descend(
+    aim: Objective,
+    scale: float,
+    eta: float,
+    known: Array,
+    weights: Array,
+    slots: Array,
+    angles: Array,
+    y: Array,
+    scores: Array,
+) -> None:
+    count = angles.shape[1]
+    z = np.empty(2 * count, angles.dtype)
+    f = np.empty(scores.shape[1], angles.dtype)
+    slopes = np.empty(scores.shape[1], angles.dtype)
+    for i in range(len(slots)):
+        s = slots[i]
+        for j in range(count):
+            z[j] = scale * np.cos(angles[i, j])
+            z[count + j] = scale * np.sin(angles[i, j])
+        linear_outputs(weights[s], z, f)
+        publish_scores(f, known[s], scores[i])
+        if not np.isnan(y[i]) and output_slopes(aim, y[i], f, known[s], slopes):
+            gradient_step(weights[s], eta, slopes, z)

@@ -1,0 +1,218 @@
+"""KOIL: kernelised online imbalanced learning, ranking by a kernel expansion with a fixed budget of support vectors per class."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.generator import initial_state, pick, uniform
+from streamlearn.learners.parameters import Count, Fraction, KernelName, Positive, Seed
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+from streamlearn.learners.support import KERNELS, expansion, kernel_row, support_fields
+
+_INT64 = np.dtype(np.int64)
+
+
+class Support(NamedTuple):
+    """Support vectors of both classes in one store, in no order; class 0 is negative, 1 positive. Axes [slots, ...]."""
+
+    vectors: Array  # [.., dim, 2 budget]
+    coefficients: Array  # [.., 2 budget, 1]
+    size: Array  # int64, of both classes together
+    label: Array  # int8 [.., 2 budget], class of each
+    age: Array  # int64 [.., 2 budget], events learned when it was stored
+    gram: Array  # [.., 2 budget, 2 budget], kernel values among them
+    stored: Array  # int64 [.., 2], of each class
+    seen: Array  # int64 [.., 2], events learned of each class
+
+
+@dataclass(frozen=True, kw_only=True)
+class Koil:
+    """KOIL: every event is paired with its nearest misranked support vectors of the other class; each class has its own budget.
+
+    Source: Hu, Yang, King, Lyu and So, Kernelized Online Imbalanced Learning with Fixed Budgets (2015), listed by the
+    FPOGD paper as
+    Projection++. All coefficients shrink by 1 - eta. Of the other class's support vectors b with 1 - y (f(x) - f(b)) >
+    0, the `neighbours`
+    with the largest k(x, b) get -eta C y each, and x joins its own class with eta C y times their number; x gets eta C
+    y when one of the
+    classes has no support vector yet. A full class drops its oldest (fifo), or takes x with probability budget / n in
+    place of a random one
+    (reservoir, n its events so far). With `compensate` (KOIL++) the dropped coefficient, of x or of the replaced
+    vector, goes to the most
+    similar support vector kept in its class. The program's decision threshold is left out: it changes no ranking.
+    Cost per event O(d budget + neighbours budget), up to O(budget^2) when few pairs are misranked; memory per model
+    with B = budget
+    (2 B d + 4 B^2 + 2 B) itemsize + 18 B + 48 bytes.
+
+    sigma: kernel width, > 0; by default sqrt(d / 2), gamma = 1/d. budget: support vectors per class, >= 1. neighbours:
+    k, >= 1. eta: step
+    size and shrinkage, 0 to 1. C: weight of the loss, > 0. replacement: fifo or reservoir. compensate: see above.
+    kernel: gaussian,
+    laplacian or cauchy. seed: of the reservoir.
+    """
+
+    name: ClassVar[str] = "koil"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.RANKING})
+
+    sigma: Positive | None = None
+    budget: Count = 100
+    neighbours: Count = 10
+    eta: Fraction = 0.01
+    C: Positive = 10.0
+    replacement: Literal["fifo", "reservoir"] = "reservoir"
+    compensate: bool = True
+    kernel: KernelName = "gaussian"
+    seed: Seed = 1
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        room = 2 * self.budget
+        return support_fields(shape, room) | {
+            "label": Field((room,), np.dtype(np.int8)),
+            "age": Field((room,), _INT64),
+            "gram": Field((room, room), shape.dtype),
+            "stored": Field((2,), _INT64),
+            "seen": Field((2,), _INT64),
+            "generator": Field((), _INT64, initial_state(self.seed)),
+        }
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        sigma = float(np.sqrt(X.shape[1] / 2)) if self.sigma is None else self.sigma
+        support = Support(
+            pool["support"], pool["coefficients"], pool["size"], pool["label"], pool["age"], pool["gram"],
+            pool["stored"], pool["seen"],
+        )  # fmt: skip
+        _learn(
+            KERNELS[self.kernel], sigma, self.neighbours, self.eta, self.C, self.replacement == "fifo", self.compensate,
+            support, pool["generator"], slots, X, y, scores,
+        )  # fmt: skip
+
+
+@kernel
+def _learn(
+    code: int, sigma: float, neighbours: int, eta: float, C: float, oldest_out: bool, compensate: bool,
+    support: Support, generator: Array, slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    room = support.age.shape[1]
+    row = np.empty(room, X.dtype)
+    similarity = np.empty(room, X.dtype)
+    chosen = np.empty(room, np.int64)
+    visited = np.empty(room, np.bool_)
+    for i in range(len(slots)):
+        s, x = slots[i], X[i]
+        size = support.size[s]
+        kernel_row(code, sigma, support.vectors[s], size, x, row)
+        expansion(row, support.coefficients[s], size, scores[i])
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        step = (2.0 * own - 1.0) * eta * C
+        used = _nearest_misranked(support, s, own, scores[i, 0], row, neighbours, visited, chosen)
+        coefficients = support.coefficients[s, :, 0]
+        for b in range(size):
+            coefficients[b] *= 1.0 - eta
+        for k in range(used):
+            coefficients[chosen[k]] -= step
+        support.seen[s, own] += 1
+        if used > 0 or min(support.stored[s, 0], support.stored[s, 1]) == 0:
+            _keep(support, s, own, x, row, step * max(used, 1), oldest_out, compensate, generator, similarity, visited)
+
+
+@kernel
+def _nearest_misranked(support: Support, s: int, own: int, f: float, row: Array, limit: int, visited: Array, chosen: Array) -> int:
+    """Write the nearest support vectors of the other class that are not ranked a margin 1 apart from x; returns how many, <= limit."""
+    visited[:] = False
+    used = 0
+    for _ in range(support.stored[s, 1 - own]):
+        nearest = _most_similar(support, s, 1 - own, row, visited)
+        visited[nearest] = True
+        if 1.0 - (2.0 * own - 1.0) * (f - _output_at(support, s, nearest)) > 0.0:
+            chosen[used] = nearest
+            used += 1
+            if used == limit:
+                break
+    return used
+
+
+@kernel
+def _most_similar(support: Support, s: int, label: int, row: Array, excluded: Array) -> int:
+    """The support vector of this class with the largest kernel value, the lowest index on ties."""
+    best = -1
+    for b in range(support.size[s]):
+        if support.label[s, b] == label and not excluded[b] and (best < 0 or row[b] > row[best]):
+            best = b
+    return best
+
+
+@kernel
+def _output_at(support: Support, s: int, b: int) -> float:
+    """f at support vector b."""
+    total = support.gram.dtype.type(0.0)
+    for j in range(support.size[s]):
+        total += support.coefficients[s, j, 0] * support.gram[s, b, j]
+    return total
+
+
+@kernel
+def _keep(
+    support: Support, s: int, own: int, x: Array, row: Array, coefficient: float, oldest_out: bool, compensate: bool,
+    generator: Array, similarity: Array, excluded: Array,
+) -> None:  # fmt: skip
+    """Give x a place in its class: a free one, one taken from another support vector, or none. The last two arrays are scratch."""
+    budget = support.age.shape[1] // 2
+    if support.stored[s, own] < budget:
+        position = support.size[s]
+        support.size[s] += 1
+        support.stored[s, own] += 1
+        _put(support, s, position, own, x, row, coefficient)
+        return
+    dropped = coefficient
+    similarity[:] = row
+    if oldest_out or uniform(generator, s) * support.seen[s, own] < budget:
+        position = _oldest(support, s, own) if oldest_out else _member(support, s, own, pick(generator, s, budget))
+        dropped = support.coefficients[s, position, 0]
+        similarity[:] = support.gram[s, position]
+        similarity[position] = row[position]
+        _put(support, s, position, own, x, row, coefficient)
+    if compensate:
+        excluded[:] = False
+        nearest = _most_similar(support, s, own, similarity, excluded)
+        support.coefficients[s, nearest, 0] += dropped
+
+
+@kernel
+def _put(support: Support, s: int, position: int, own: int, x: Array, row: Array, coefficient: float) -> None:
+    for j in range(len(x)):
+        support.vectors[s, j, position] = x[j]
+    support.coefficients[s, position, 0] = coefficient
+    support.label[s, position] = own
+    support.age[s, position] = support.seen[s, 0] + support.seen[s, 1]
+    for b in range(support.size[s]):
+        support.gram[s, position, b] = row[b]
+        support.gram[s, b, position] = row[b]
+    support.gram[s, position, position] = 1.0  # k(x, x) of all three kernels
+
+
+@kernel
+def _oldest(support: Support, s: int, own: int) -> int:
+    best = -1
+    for b in range(support.size[s]):
+        if support.label[s, b] == own and (best < 0 or support.age[s, b] < support.age[s, best]):
+            best = b
+    return best
+
+
+@kernel
+def _member(support: Support, s: int, own: int, rank: int) -> int:
+    """The rank-th support vector of this class, from 0."""
+    for b in range(support.size[s]):
+        if support.label[s, b] == own:
+            if rank == 0:
+                return b
+            rank -= 1
+    return -1

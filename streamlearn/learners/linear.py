@@ -1,0 +1,60 @@
+"""Mechanics of models that are linear in their features, whatever the features are."""
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+
+
+@kernel
+def linear_outputs(weights: Array, z: Array, f: Array) -> None:
+    """f_c = weights[c] . z for weights [outputs, features]."""
+    for c in range(len(f)):
+        total = z.dtype.type(0.0)
+        for j in range(len(z)):
+            total += weights[c, j] * z[j]
+        f[c] = total
+
+
+@kernel
+def gradient_step(weights: Array, eta: float, slopes: Array, z: Array) -> None:
+    """weights[c] -= eta * slopes[c] * z."""
+    for c in range(len(slopes)):
+        if slopes[c] != 0.0:
+            step = z.dtype.type(eta * slopes[c])
+            for j in range(len(z)):
+                weights[c, j] -= step * z[j]
+
+
+@kernel
+def dot(a: Array, b: Array) -> float:
+    total = a.dtype.type(0.0)
+    for j in range(len(a)):
+        total += a[j] * b[j]
+    return total
+
+
+@kernel
+def stable_step(eta: float, curvature: float) -> float:
+    """eta, but at most 2 / curvature: beyond it a gradient step on a quadratic of that curvature moves away from its minimum."""
+    return 2.0 / curvature if eta * curvature > 2.0 else eta
+
+
+@kernel
+def descend(w: Array, eta: float, gradient: Array, decay: float) -> None:
+    """w <- decay * w - eta * gradient, unless that overflows: then w stays as it was. Uses `gradient` as scratch."""
+    step, keep = w.dtype.type(eta), w.dtype.type(decay)
+    finite = True
+    for j in range(len(w)):
+        gradient[j] = keep * w[j] - step * gradient[j]
+        finite &= np.isfinite(gradient[j])
+    if finite:
+        w[:] = gradient
+
+
+@kernel
+def soft_threshold(w: Array, amount: float) -> None:
+    """The proximal step of amount * ||w||_1: every weight moves towards 0 by `amount` and stops there."""
+    if amount > 0.0:
+        limit = w.dtype.type(amount)
+        for j in range(len(w)):
+            w[j] = np.sign(w[j]) * max(abs(w[j]) - limit, w.dtype.type(0.0))

@@ -1,0 +1,456 @@
+"""Ranking by stored instances of the opposite class: FPOGD, its last-point form, Kar's sample buffers, and OAM.
+
+A pair of an event (z_t, y_t) and a stored instance b of the other class has margin m = y_t w.(z_t - b): positive when
+the pair is ranked
+rightly. Each learner is a rule for what to store and a step on the losses of the event's pairs.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.fourier import BLOCK, draw_frequencies, projections
+from streamlearn.features.generator import initial_state, pick, uniform
+from streamlearn.learners.linear import descend, dot, soft_threshold, stable_step
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+
+CALIBRATION = 1000  # events after which an automatic distance threshold is frozen
+_INT64 = np.dtype(np.int64)
+_FLOAT64 = np.dtype(np.float64)
+_LARGEST = float(np.finfo(np.float64).max)
+_RANKING = frozenset({Task.RANKING})
+
+
+def _instance_fields(shape: Shape, features: int, room: int, seed: int) -> dict[str, Field]:
+    """Weights, and room for `room` instances of each class; index 0 is the negative class, 1 the positive one."""
+    return {
+        "weights": Field((1, features), shape.dtype),
+        "instances": Field((2, room, features), shape.dtype),
+        "size": Field((2,), _INT64),  # instances stored
+        "seen": Field((2,), _INT64),  # events learned
+        "generator": Field((), _INT64, initial_state(seed)),
+    }
+
+
+class Strata(NamedTuple):
+    """Each class in at most s strata: one stored instance, the centroid and the number of members of each. Axes [slot, class, ...]."""
+
+    instances: Array  # [.., s, features]
+    centroids: Array  # [.., s, features]
+    members: Array  # int64 [.., s]
+    size: Array  # int64, strata opened
+    seen: Array  # int64, events learned
+
+
+class Spread(NamedTuple):
+    """Running mean and sum of squared deviations of a model's first events: half the mean squared distance of a random pair is their ratio."""
+
+    mean: Array  # [slots, features]
+    deviations: Array  # float64 [slots]
+
+
+def _strata_fields(shape: Shape, features: int, strata: int, seed: int) -> dict[str, Field]:
+    return _instance_fields(shape, features, strata, seed) | {
+        "centroids": Field((2, strata, features), shape.dtype),
+        "members": Field((2, strata), _INT64),
+        "spread_mean": Field((features,), shape.dtype),
+        "spread": Field((), _FLOAT64),
+    }
+
+
+def _strata(pool: Pool) -> Strata:
+    return Strata(pool["instances"], pool["centroids"], pool["members"], pool["size"], pool["seen"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fpogd:
+    """FPOGD: pairwise gradient descent on random Fourier features, against one stored instance of every stratum of the other class.
+
+    Source: AlQuabeh, Mukhoty and Gu, Variance Reduced Online Gradient Descent for Kernelized Pairwise Learning with
+    Limited Memory
+    (2023), Algorithm 1 and its online stratified sampling. With C_j the strata of the other class, n the number of its
+    events so far, and
+    b_j their stored instances: w <- (1 - eta reg) w - eta sum_j |C_j|/n grad (1 - y w.(z - b_j))^2 / 2. Then z joins
+    the nearest stratum of
+    its own class, or opens one when there is room and it is farther than epsilon from every centroid.
+
+    Where the paper leaves a choice: frequencies are drawn once (its box draws them in the loop); z = [cos, sin] /
+    sqrt(frequencies), so that
+    z.z = 1 (its D is 2 * frequencies; its box has sqrt(2) times this); strata are per class, because only pairs of
+    opposite labels have a
+    loss, and weighted by their class; centroids are the means of their members, moving towards each of them (the
+    published program moves
+    away). A step is shortened where it would overshoot the pairs' loss, at 2 / sum_j |C_j|/n ||z - b_j||^2: never on
+    Fourier features with
+    eta <= 1/2.
+    Cost per event (2 d + 12 s) frequencies flops, s = strata; memory per model (2 + 4 s) F itemsize with F = 2
+    frequencies (or d, linear),
+    plus 2 s + 6 numbers of 8 bytes; d * frequencies * itemsize shared by all models.
+
+    map: fourier, or linear (z = x). frequencies: >= 1. sigma: kernel width, > 0; by default sqrt(d / 2), the paper's
+    gamma = 1/d.
+    eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0. l1: of the l1 penalty (soft threshold, as the
+    published program), >= 0.
+    strata: at most, per class, >= 1. epsilon: squared distance that opens a stratum, >= 0; by default the mean squared
+    distance of a random
+    pair of the model's first 1000 events. replacement: a stratum stores its newest member (fifo) or a uniform sample of
+    them (reservoir).
+    kernel: gaussian, laplacian or cauchy. seed: of frequencies and samples.
+    """
+
+    name: ClassVar[str] = "fpogd"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    map: Literal["fourier", "linear"] = "fourier"
+    frequencies: Count = 200
+    sigma: Positive | None = None
+    eta: Positive = 0.125
+    reg: NonNegative = 0.0
+    l1: NonNegative = 0.0
+    strata: Count = 4
+    epsilon: NonNegative | None = None
+    replacement: Literal["fifo", "reservoir"] = "fifo"
+    kernel: KernelName = "gaussian"
+    seed: Seed = 1
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        features = 2 * self.frequencies if self.map == "fourier" else shape.dim
+        return _strata_fields(shape, features, self.strata, self.seed)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        if self.map == "linear":
+            return {}
+        sigma = np.sqrt(shape.dim / 2) if self.sigma is None else self.sigma
+        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / sigma
+        return {"frequencies": drawn.astype(shape.dtype)}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        epsilon = -1.0 if self.epsilon is None else self.epsilon
+        spread = Spread(pool["spread_mean"], pool["spread"])
+        for rows, Z in self._features(pool, X):
+            _learn_strata(
+                self.eta, self.reg, self.l1, epsilon, self.replacement == "fifo", pool["weights"], _strata(pool),
+                spread, pool["generator"], slots[rows], Z, y[rows], scores[rows],
+            )  # fmt: skip
+
+    def _features(self, pool: Pool, X: Array) -> Iterator[tuple[slice, Array]]:
+        if self.map == "linear":
+            yield slice(None), X
+            return
+        Z = np.empty((BLOCK, 2 * self.frequencies), X.dtype)
+        for rows, angles in projections(X, pool.shared["frequencies"]):
+            _cosines_and_sines(angles, 1.0 / np.sqrt(self.frequencies), Z)
+            yield rows, Z[: len(angles)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OgdPair:
+    """Pairwise gradient descent against the last event of the other class only: FPOGD, linear, with one stratum.
+
+    Source: Yang et al., Simple Stochastic and Online Gradient Descent Algorithms for Pairwise Learning (2021), as the
+    baseline of FPOGD:
+    w <- (1 - eta reg) w - eta grad (1 - y w.(x - b))^2 / 2. A step is shortened to 2 / ||x - b||^2 where it would
+    overshoot more than that.
+    Cost per event 8 d flops; memory per model 6 d itemsize + 64 bytes.
+
+    eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0. l1: of the l1 penalty (soft threshold), >= 0.
+    """
+
+    name: ClassVar[str] = "ogd-pair"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    eta: Positive = 0.01
+    reg: NonNegative = 0.0
+    l1: NonNegative = 0.0
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return Fpogd(map="linear", strata=1).fields(shape)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        learner = Fpogd(map="linear", strata=1, epsilon=0.0, eta=self.eta, reg=self.reg, l1=self.l1)
+        learner.step(pool, slots, X, y, scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kar:
+    """Pairwise gradient descent against a buffer of independent samples of the other class (RS-x), linear.
+
+    Source: Kar, Sriperumbudur, Jain and Karnick, On the Generalization Ability of Online Learning Algorithms for
+    Pairwise Loss Functions
+    (2013), in the form that FPOGD compares with: the first `budget` events of a class fill its buffer, after that each
+    place takes the
+    class's n-th event with probability 1/n, independently. The step is that of FPOGD with all places weighted equally,
+    shortened alike.
+    Cost per event 6 d budget flops; memory per model (1 + 2 budget) d itemsize + 40 bytes.
+
+    budget: instances stored per class (x), >= 1. eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0. l1:
+    of the l1 penalty
+    (soft threshold), >= 0. seed: of the samples.
+    """
+
+    name: ClassVar[str] = "kar"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    budget: Count = 50
+    eta: Positive = 0.01
+    reg: NonNegative = 0.0
+    l1: NonNegative = 0.0
+    seed: Seed = 1
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return _instance_fields(shape, shape.dim, self.budget, self.seed)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        _learn_samples(
+            self.eta, self.reg, self.l1, pool["weights"], pool["instances"], pool["size"], pool["seen"],
+            pool["generator"], slots, X, y, scores,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oam:
+    """OAM: hinge steps against a reservoir of each class, linear.
+
+    Source: Zhao, Hoi, Jin and Yang, Online AUC Maximization (2011). An event joins its class's reservoir (a uniform
+    sample without
+    replacement), then learns from every b in the other one with C_t = C max(1, n / budget), n the events of the other
+    class so far:
+    sequential: in turn, w += tau y (x - b), tau = min(C_t / 2, max(0, 1 - y w.(x - b)) / ||x - b||^2);
+    gradient: w += C_t / 2 * sum of y (x - b) over the pairs with y w.(x - b) <= 1, all judged at the old w.
+    The published re-implementation projects w onto a ball and ranks by its running mean; the paper does neither, nor
+    does this.
+    Cost per event 6 d budget flops; memory per model (1 + 2 budget) d itemsize + 40 bytes.
+
+    update: sequential or gradient. budget: instances stored per class, >= 1. C: weight of the loss, > 0. seed: of the
+    reservoirs.
+    """
+
+    name: ClassVar[str] = "oam"
+    tasks: ClassVar[frozenset[Task]] = _RANKING
+
+    update: Literal["sequential", "gradient"] = "sequential"
+    budget: Count = 100
+    C: Positive = 0.001
+    seed: Seed = 1
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return _instance_fields(shape, shape.dim, self.budget, self.seed)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        _learn_reservoirs(
+            self.C, self.update == "sequential", pool["weights"], pool["instances"], pool["size"], pool["seen"],
+            pool["generator"], slots, X, y, scores,
+        )  # fmt: skip
+
+
+@kernel
+def _cosines_and_sines(angles: Array, scale: float, Z: Array) -> None:
+    """Z[i] = scale * [cos(angles[i]), sin(angles[i])]; an angle that overflowed counts as 0."""
+    height, count = angles.shape
+    for i in range(height):
+        for j in range(count):
+            angle = angles[i, j] if np.isfinite(angles[i, j]) else 0.0
+            Z[i, j] = scale * np.cos(angle)
+            Z[i, count + j] = scale * np.sin(angle)
+
+
+@kernel
+def _learn_strata(
+    eta: float, reg: float, l1: float, epsilon: float, newest: bool, weights: Array, strata: Strata, spread: Spread,
+    generator: Array, slots: Array, Z: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    shares = np.empty(strata.members.shape[2], Z.dtype)
+    gradient = np.empty(Z.shape[1], Z.dtype)
+    for i in range(len(slots)):
+        s, z = slots[i], Z[i]
+        w = weights[s, 0]
+        scores[i, 0] = dot(w, z)
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        other = 1 - own
+        for j in range(strata.size[s, other]):
+            shares[j] = strata.members[s, other, j] / strata.seen[s, other]
+        _pairwise_step(eta, reg, l1, w, 2.0 * own - 1.0, z, strata.instances[s, other], shares, strata.size[s, other], gradient)
+        threshold = epsilon if epsilon >= 0.0 else _mean_squared_distance(spread, strata.seen, s, z)
+        _join_stratum(strata, s, own, z, threshold, newest, generator)
+
+
+@kernel
+def _learn_samples(
+    eta: float, reg: float, l1: float, weights: Array, instances: Array, size: Array, seen: Array, generator: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    shares = np.empty(instances.shape[2], X.dtype)
+    gradient = np.empty(X.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s, x = slots[i], X[i]
+        w = weights[s, 0]
+        scores[i, 0] = dot(w, x)
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        other = 1 - own
+        shares[:] = 1.0 / max(size[s, other], 1)
+        _pairwise_step(eta, reg, l1, w, 2.0 * own - 1.0, x, instances[s, other], shares, size[s, other], gradient)
+        seen[s, own] += 1
+        _sample_independently(instances[s, own], size[s], own, seen[s, own], x, generator, s)
+
+
+@kernel
+def _learn_reservoirs(
+    C: float, sequential: bool, weights: Array, instances: Array, size: Array, seen: Array, generator: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    direction = np.empty(X.shape[1], X.dtype)
+    total = np.empty(X.shape[1], X.dtype)
+    budget = instances.shape[2]
+    for i in range(len(slots)):
+        s, x = slots[i], X[i]
+        w = weights[s, 0]
+        scores[i, 0] = dot(w, x)
+        if np.isnan(y[i]):
+            continue
+        own = 1 if y[i] > 0.0 else 0
+        other = 1 - own
+        sign = 2.0 * own - 1.0
+        seen[s, own] += 1
+        _sample_reservoir(instances[s, own], size[s], own, seen[s, own], x, generator, s)
+        limit = 0.5 * C * max(1.0, seen[s, other] / budget)
+        total[:] = 0.0
+        for b in range(size[s, other]):
+            difference = _difference(x, instances[s, other, b], direction)
+            loss = 1.0 - sign * dot(w, direction)
+            if sequential:
+                tau = min(limit, max(0.0, loss) / difference) if difference > 0.0 else limit
+                descend(w, -sign * tau, direction, 1.0)
+            elif loss >= 0.0:
+                total += direction
+        if not sequential:
+            descend(w, -sign * limit, total, 1.0)
+
+
+@kernel
+def _pairwise_step(
+    eta: float, reg: float, l1: float, w: Array, sign: float, z: Array, instances: Array, shares: Array, size: int,
+    gradient: Array,
+) -> None:  # fmt: skip
+    """One step on sum_j shares[j] (1 - sign w.(z - instances[j]))^2 / 2 and the penalties; none while there is no instance."""
+    if size > 0:
+        curvature = squared_pairwise_gradient(w, sign, z, instances, shares, size, gradient)
+        step = stable_step(eta, curvature)
+        descend(w, step, gradient, max(0.0, 1.0 - step * reg))
+        soft_threshold(w, step * l1)
+
+
+@kernel
+def squared_pairwise_gradient(w: Array, sign: float, z: Array, instances: Array, shares: Array, size: int, gradient: Array) -> float:
+    """Write the gradient in w of sum_j shares[j] (1 - sign w.(z - instances[j]))^2 / 2; returns the trace of its second derivative."""
+    gradient[:] = 0.0
+    curvature = 0.0
+    for b in range(size):
+        margin = z.dtype.type(0.0)
+        distance = z.dtype.type(0.0)
+        for j in range(len(z)):
+            difference = z[j] - instances[b, j]
+            margin += w[j] * difference
+            distance += difference * difference
+        slope = z.dtype.type(shares[b] * (margin - sign))
+        for j in range(len(z)):
+            gradient[j] += slope * (z[j] - instances[b, j])
+        curvature += shares[b] * distance
+    return curvature
+
+
+@kernel
+def _join_stratum(strata: Strata, s: int, own: int, z: Array, epsilon: float, newest: bool, generator: Array) -> None:
+    strata.seen[s, own] += 1
+    size = strata.size[s, own]
+    nearest, distance = _nearest(strata.centroids[s, own], size, z)
+    if size == 0 or (distance > epsilon and size < strata.members.shape[2]):
+        strata.size[s, own] += 1
+        strata.members[s, own, size] = 1
+        strata.instances[s, own, size] = z
+        strata.centroids[s, own, size] = z
+        return
+    strata.members[s, own, nearest] += 1
+    members = strata.members[s, own, nearest]
+    if newest or uniform(generator, s) * members < 1.0:
+        strata.instances[s, own, nearest] = z
+    centroid = strata.centroids[s, own, nearest]
+    rate = z.dtype.type(1.0 / members)
+    for j in range(len(z)):
+        centroid[j] += rate * z[j] - rate * centroid[j]  # not rate * (z - c): the difference of huge values overflows
+
+
+@kernel
+def _nearest(centroids: Array, size: int, z: Array) -> tuple[int, float]:
+    """The nearest centroid, the lowest index on ties, and its squared distance."""
+    nearest, smallest = 0, np.inf
+    for c in range(size):
+        distance = z.dtype.type(0.0)
+        for j in range(len(z)):
+            difference = z[j] - centroids[c, j]
+            distance += difference * difference
+        if distance < smallest:
+            nearest, smallest = c, distance
+    return nearest, smallest
+
+
+@kernel
+def _mean_squared_distance(spread: Spread, seen: Array, s: int, z: Array) -> float:
+    """Mean squared distance of all pairs, each with itself too, of the model's first CALIBRATION events, z the latest of them."""
+    count = min(seen[s, 0] + seen[s, 1] + 1, CALIBRATION)
+    if seen[s, 0] + seen[s, 1] < CALIBRATION:
+        mean = spread.mean[s]
+        rate = z.dtype.type(1.0 / count)
+        deviations = 0.0
+        for j in range(len(z)):
+            before = float(z[j]) - float(mean[j])
+            mean[j] += rate * z[j] - rate * mean[j]
+            deviations += before * (float(z[j]) - float(mean[j]))
+        spread.deviations[s] = min(spread.deviations[s] + deviations, _LARGEST)
+    return 2.0 * spread.deviations[s] / count
+
+
+@kernel
+def _sample_independently(instances: Array, size: Array, own: int, seen: int, x: Array, generator: Array, s: int) -> None:
+    if size[own] < len(instances):
+        instances[size[own]] = x
+        size[own] += 1
+        return
+    for b in range(len(instances)):
+        if uniform(generator, s) * seen < 1.0:
+            instances[b] = x
+
+
+@kernel
+def _sample_reservoir(instances: Array, size: Array, own: int, seen: int, x: Array, generator: Array, s: int) -> None:
+    if size[own] < len(instances):
+        instances[size[own]] = x
+        size[own] += 1
+    elif uniform(generator, s) * seen < len(instances):
+        instances[pick(generator, s, len(instances))] = x
+
+
+@kernel
+def _difference(x: Array, b: Array, direction: Array) -> float:
+    """direction = x - b; returns its squared length."""
+    total = x.dtype.type(0.0)
+    for j in range(len(x)):
+        direction[j] = x[j] - b[j]
+        total += direction[j] * direction[j]
+    return total

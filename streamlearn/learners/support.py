@@ -1,0 +1,76 @@
+"""The support-vector store that all kernel-expansion learners share.
+
+Support vectors are kept as columns, [dim, budget], so that one event's kernel row runs over contiguous memory and
+vectorises.
+"""
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.learners.protocol import Field, Shape
+
+GAUSSIAN, LAPLACIAN, CAUCHY = range(3)
+KERNELS = {"gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "cauchy": CAUCHY}
+
+
+def support_fields(shape: Shape, budget: int) -> dict[str, Field]:
+    """support [dim, budget], coefficients [budget, outputs], size: (dim + outputs) * budget * itemsize + 8 bytes."""
+    return {
+        "support": Field((shape.dim, budget), shape.dtype),
+        "coefficients": Field((budget, shape.outputs), shape.dtype),
+        "size": Field((), np.dtype(np.int64)),
+    }
+
+
+@kernel
+def kernel_row(code: int, sigma: float, support: Array, size: int, x: Array, row: Array) -> None:
+    """row[b] = k(support vector b, x) for b < size.
+
+    gaussian exp(-||.||^2 / (2 sigma^2)); laplacian exp(-||.||_1 / sigma); cauchy prod_j 1 / (1 + (./sigma)_j^2).
+    """
+    row[:size] = 1.0 if code == CAUCHY else 0.0
+    for j in range(x.shape[0]):
+        column = support[j]
+        xj = x[j]
+        if code == GAUSSIAN:
+            for b in range(size):
+                difference = column[b] - xj
+                row[b] += difference * difference
+        elif code == LAPLACIAN:
+            for b in range(size):
+                row[b] += abs(column[b] - xj)
+        else:
+            for b in range(size):
+                difference = (column[b] - xj) / sigma
+                row[b] /= 1.0 + difference * difference
+    if code == GAUSSIAN:
+        for b in range(size):
+            row[b] = np.exp(-row[b] / (2.0 * sigma * sigma))
+    elif code == LAPLACIAN:
+        for b in range(size):
+            row[b] = np.exp(-row[b] / sigma)
+
+
+@kernel
+def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
+    """f_c = sum_b coefficients[b, c] row[b]."""
+    f[:] = 0.0
+    for b in range(size):
+        for c in range(f.shape[0]):
+            f[c] += coefficients[b, c] * row[b]
+
+
+@kernel
+def store(support: Array, coefficients: Array, position: int, x: Array, slopes: Array, step: float) -> None:
+    """Put x at `position` with coefficients -step * slopes."""
+    for j in range(x.shape[0]):
+        support[j, position] = x[j]
+    for c in range(slopes.shape[0]):
+        coefficients[position, c] = -step * slopes[c]
+
+
+@kernel
+def load(support: Array, position: int, x: Array) -> None:
+    """Copy the support vector at `position` into x [dim]."""
+    for j in range(len(x)):
+        x[j] = support[j, position]
