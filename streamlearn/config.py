@@ -20,7 +20,7 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$")]
 Property = str | int | float | bool
 
 
-class ConfigError(Exception):
+class ConfigError(ValueError):
     """The configuration cannot be used; the text names each field, its value and the remedy."""
 
 
@@ -62,6 +62,18 @@ class WorkerConfig(_Section):
     dtype: Literal["float32", "float64"] = "float32"
     shutdown_timeout: Annotated[float, Field(gt=0, le=300)] = 20.0  # seconds for a graceful stop or a rebalance
     instance: Name | None = None  # stable name of this worker (static membership); None: a new member at every start
+
+
+class CheckpointConfig(_Section):
+    """When models are written to the models topic, and what happens when they cannot be recovered exactly."""
+
+    interval: Annotated[float, Field(gt=0, le=86_400)] = 10.0  # seconds between two checkpoints of a partition, at most
+    events: Annotated[int, Field(ge=1)] = 1_000_000  # and events
+    history: Annotated[int, Field(ge=1, le=100)] = 3  # checkpoints that stay addressable, for rollback
+    on_change: Literal["refuse", "restart", "replay-from-earliest"] = (
+        "refuse"  # the learner or a hyper-parameter differs from the checkpoint's
+    )
+    on_gap: Literal["stop", "continue"] = "stop"  # retention has deleted events that recovery needs
 
 
 class MetricsConfig(_Section):
@@ -165,6 +177,7 @@ class Config(BaseSettings):
     app: Name = "streamlearn"  # consumer group, control topic and transactional ids start with it
     kafka: KafkaConfig = KafkaConfig()
     worker: WorkerConfig = WorkerConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
     metrics: MetricsConfig = MetricsConfig()
     streams: tuple[StreamConfig, ...]
 
@@ -182,6 +195,16 @@ class Config(BaseSettings):
     @property
     def control_topic(self) -> str:
         return f"{self.app}.control"
+
+    def topic_kinds(self) -> dict[str, str]:
+        """Every topic of the application and its kind, the name of its definition in topics/."""
+        kinds = {self.control_topic: "control"}
+        for stream in self.streams:
+            kinds[stream.input_topic] = "events"
+            kinds[stream.output_topic] = "predictions"
+            kinds[stream.models_topic] = "models"
+            kinds[stream.dead_letter_topic] = "dead-letters"
+        return kinds
 
     def stream(self, name: str) -> StreamConfig:
         """Raises ConfigError when there is no such stream."""
@@ -265,7 +288,7 @@ def _explain(problem: Any) -> str:
 
 def _settings_at(location: tuple[Any, ...]) -> list[str]:
     sections: dict[str, type[BaseModel]] = {
-        "kafka": KafkaConfig, "worker": WorkerConfig, "metrics": MetricsConfig, "streams": StreamConfig,
+        "kafka": KafkaConfig, "worker": WorkerConfig, "checkpoint": CheckpointConfig, "metrics": MetricsConfig, "streams": StreamConfig,
     }  # fmt: skip
     section = sections.get(str(location[0])) if location else Config
     return list(section.model_fields) if section else []

@@ -7,7 +7,7 @@ import numpy as np
 
 from streamlearn.events.columns import Events, Label, Predictions
 from streamlearn.features.compiled import Array
-from streamlearn.learners.pipeline import Pipeline
+from streamlearn.learners.pipeline import Pipeline, add_errors, count_labels
 from streamlearn.learners.protocol import Pool, Shape, Task
 from streamlearn.routing import Router
 
@@ -43,24 +43,47 @@ class Processor:
         self.spec = spec
         self.pool = Pool(spec.pipeline, spec.shape(), shared=shared)
         self.router = Router(self.pool)
-        self.classes: list[Label] = list(spec.labels) if spec.task is Task.MULTICLASS else []
-        self._class_index: dict[tuple[type, Label], int] = {(type(name), name): c for c, name in enumerate(self.classes)}
+        self.classes: list[Label] = []
+        self._class_index: dict[tuple[type, Label], int] = {}
+        self.adopt_classes(spec.labels if spec.task is Task.MULTICLASS else ())
 
     def process(self, events: Events) -> Predictions:
         """Predict each event, then learn it, in order."""
-        slots = self.router.slots(events.keys)
+        return self.learn(events, self.route(events))
+
+    def route(self, events: Events) -> Array:
+        """The slot of each event's model, int64 [n]; new keys get fresh models."""
+        return self.router.slots(events.keys)
+
+    def learn(self, events: Events, slots: Array) -> Predictions:
+        """Predict and learn routed events."""
         y = self._class_labels(events.labels) if self.spec.task is Task.MULTICLASS else events.y
-        learned = self.spec.pipeline.count(self.pool, slots, y)
         scores = np.empty((len(slots), self.pool.shape.outputs), self.spec.dtype)
         self.spec.pipeline.step(self.pool, slots, events.X, y, scores)
+        labelled = ~np.isnan(y)
+        self.router.touch(slots[labelled])
         predictions, wrong = self._judge(scores, y)
+        learned = np.empty(len(slots), np.int64)
+        if wrong is None:
+            add_errors(slots, y, scores, self.pool["learned"], self.pool["squared_error"], learned)
+        else:
+            count_labels(
+                slots, self._label_index(y, labelled), wrong, self.pool["learned"], self.pool["mistakes"], self.pool["label_counts"], learned
+            )  # fmt: skip
+        has_mistakes = self.spec.task in (Task.BINARY, Task.MULTICLASS)
         return Predictions(
             scores=scores,
             predictions=predictions,
-            mistakes=_where_labelled(wrong, y),
+            mistakes=_where(labelled, wrong) if has_mistakes and wrong is not None else [None] * len(slots),
             learned=learned,
             classes=tuple(self.classes),
         )
+
+    def adopt_classes(self, classes: Sequence[Label]) -> None:
+        """Number the classes of a multi-class stream as a checkpoint did. Those known already must be the first of them, in this order."""
+        self.classes = list(classes)
+        self._class_index = {(type(name), name): c for c, name in enumerate(self.classes)}
+        self.pool.reserve(outputs=len(self.classes))
 
     def _class_labels(self, labels: Sequence[Label | None]) -> Array:
         y = np.array([self._class_of(label) for label in labels], np.float64)
@@ -79,21 +102,26 @@ class Processor:
             self.classes.append(label)
         return index
 
+    def _label_index(self, y: Array, labelled: Array) -> Array:
+        """int64 [n]: the class of each label, -1 where there is none; binary and ranking: 0 negative, 1 positive."""
+        classes = y if self.spec.task is Task.MULTICLASS else (y > 0)
+        return np.where(labelled, classes, -1).astype(np.int64)
+
     def _judge(self, scores: Array, y: Array) -> tuple[Sequence[Label | None], Array | None]:
-        """Predictions in the labels' own words, and which are mistakes (where the task has mistakes)."""
+        """Predictions in the labels' own words, and which are wrong (None for regression)."""
+        if self.spec.task is Task.REGRESSION:
+            return scores[:, 0].tolist(), None
         if self.spec.task is Task.MULTICLASS:
             best = scores.argmax(axis=1)
             known = np.isfinite(scores[np.arange(len(best)), best])
             names = [self.classes[c] if is_known else None for c, is_known in zip(best.tolist(), known.tolist(), strict=True)]
             return names, (best != y) | ~known
-        if self.spec.task is Task.BINARY:
-            negative, positive = self.spec.labels or DEFAULT_LABELS
-            above = scores[:, 0] >= 0
-            return [positive if is_positive else negative for is_positive in above.tolist()], above != (y > 0)
-        return scores[:, 0].tolist(), None
+        above = scores[:, 0] >= 0
+        if self.spec.task is Task.RANKING:
+            return scores[:, 0].tolist(), above != (y > 0)
+        negative, positive = self.spec.labels or DEFAULT_LABELS
+        return [positive if is_positive else negative for is_positive in above.tolist()], above != (y > 0)
 
 
-def _where_labelled(wrong: Array | None, y: Array) -> list[bool | None]:
-    if wrong is None:
-        return [None] * len(y)
-    return [None if missing else mistaken for mistaken, missing in zip(wrong.tolist(), np.isnan(y).tolist(), strict=True)]
+def _where(labelled: Array, wrong: Array) -> list[bool | None]:
+    return [mistaken if known else None for mistaken, known in zip(wrong.tolist(), labelled.tolist(), strict=True)]

@@ -15,15 +15,20 @@ import structlog
 from confluent_kafka import Message
 
 from streamlearn.agents.partition import PartitionModels
+from streamlearn.agents.recovery import recover
 from streamlearn.agents.stream import Outcome, Stream
+from streamlearn.config import CheckpointConfig
 from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader
 from streamlearn.kafka.sink import TransactionAbortedError, TransactionalSink
 from streamlearn.kafka.source import Assigned, Source
+from streamlearn.metrics import Metrics, Stage
 
 log = structlog.get_logger(__name__)
 
 ANY_PARTITION = -1  # the partitioner chooses
+DONE = object()
+REPORT_INTERVAL = 0.5  # seconds between two settings of the gauges
 RECOVERY_SLICE = 0.25  # seconds of recovery between two looks at the other partitions
 
 
@@ -36,17 +41,22 @@ class LearningLoop:
         sink: TransactionalSink,
         open_reader: Callable[[], PartitionReader],
         commit_interval: float,
+        checkpoints: CheckpointConfig,
+        metrics: Metrics,
     ) -> None:
         """streams: by input topic. open_reader: a reader of its own for a recovery. commit_interval: seconds."""
         self._streams = streams
         self._sink = sink
         self._open_reader = open_reader
         self._commit_interval = commit_interval
+        self._checkpoints = checkpoints
+        self._metrics = metrics
         self._source: Source | None = None
         self._lock = threading.RLock()
         self._models: dict[Partition, PartitionModels] = {}
-        self._recoveries: dict[Partition, Iterator[int]] = {}
+        self._recoveries: dict[Partition, Iterator[None]] = {}
         self._opened = 0.0
+        self._reported = 0.0
         self._paused: set[str] = set()  # input topics
         self.generation = 0
         self.last_progress = time.monotonic()
@@ -57,9 +67,8 @@ class LearningLoop:
 
     @property
     def ready(self) -> bool:
-        """Whether this worker has been given partitions and all their models are recovered."""
-        with self._lock:
-            return self.generation > 0 and not self._recoveries
+        """Whether the group has given this worker its partitions and all their models are recovered."""
+        return self.generation > 0 and bool(self._models) and not self._recoveries
 
     def positions(self) -> list[dict[str, object]]:
         """For people: each partition, the next offset and how many models it has."""
@@ -73,24 +82,28 @@ class LearningLoop:
 
     def assigned(self, partitions: Sequence[Assigned]) -> None:
         with self._lock:
+            self._metrics.rebalanced("assigned")
             self.generation += 1
-            for partition, committed, earliest in ((a.partition, a.committed, a.earliest) for a in partitions):
-                models = PartitionModels(self._streams[partition.topic], partition, committed, earliest)
-                self._models[partition] = models
-                self._recoveries[partition] = self._recovery(models)
+            for assigned in partitions:
+                models = PartitionModels(self._streams[assigned.partition.topic], assigned, self._checkpoints, self._metrics)
+                self._models[assigned.partition] = models
+                self._recoveries[assigned.partition] = self._recovery(models)
             log.info("assigned", partitions=[f"{a.partition.topic}-{a.partition.partition}" for a in partitions])
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         with self._lock:
+            self._metrics.rebalanced("revoked")
             try:
-                self._commit()
+                self._commit(final=True)
             except TransactionAbortedError as error:
                 log.warning("the last transaction before a rebalance was aborted", error=str(error))
             self._forget(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         with self._lock:
+            self._metrics.rebalanced("lost")
             self._sink.abort()
+            self._metrics.aborted()
             self._forget(partitions)
 
     # The learning thread.
@@ -110,14 +123,16 @@ class LearningLoop:
                 self._start_again()
             self.last_progress = time.monotonic()
 
+    # Control.
+
     def pause(self, stream: str | None) -> None:
-        """Stop fetching for a stream (None: all) until `resume`; what was fetched is still learned."""
+        """Stop fetching for a stream (None: all) until `resume`; what was fetched is still learned. Raises KeyError."""
         with self._lock:
             self._paused |= self._named(stream)
             self._attached.pause(p for p in self._models if p.topic in self._paused)
 
     def resume(self, stream: str | None) -> None:
-        """Undo `pause`."""
+        """Undo `pause`. Raises KeyError."""
         with self._lock:
             self._paused -= self._named(stream)
             self._attached.resume(p for p in self._models if p.topic not in self._paused and p not in self._recoveries)
@@ -126,8 +141,9 @@ class LearningLoop:
         for (topic, number), group in groupby(messages, key=lambda message: (message.topic(), message.partition())):
             self._learn(Partition(topic, number), list(group))
         self._recover()
-        if self._sink.open and time.monotonic() - self._opened >= self._commit_interval:
+        if self._commit_due():
             self._commit()
+        self._report()
 
     def _learn(self, partition: Partition, messages: Sequence[Message]) -> None:
         models = self._models.get(partition)
@@ -136,57 +152,105 @@ class LearningLoop:
         if not self._sink.open:
             self._sink.begin()
             self._opened = time.monotonic()
-        self._emit(models, models.learn(messages))
+        started = time.perf_counter()
+        outcome = models.learn(messages)
+        values = self._encode(models, outcome)
+        seconds = time.perf_counter() - started
+        with self._metrics.timed(Stage.PRODUCE):
+            self._produce(models, outcome, values)
+        self._count(models, outcome, seconds)
 
-    def _emit(self, models: PartitionModels, outcome: Outcome) -> None:
-        stream, (topic, number) = models.stream, models.partition
-        messages = [outcome.messages[row] for row in outcome.events.rows.tolist()]
-        offsets = np.array([message.offset() for message in messages], np.int64)
-        values = stream.encoder.encode(outcome.events, outcome.predictions, topic, number, offsets)
-        for message, value in zip(messages, values, strict=True):
-            self._sink.produce(stream.config.output_topic, number, message.key(), value, message.timestamp()[1])
+    def _encode(self, models: PartitionModels, outcome: Outcome) -> list[bytes]:
+        with self._metrics.timed(Stage.ENCODE):
+            offsets = np.array([message.offset() for message in outcome.accepted], np.int64)
+            return models.stream.encoder.encode(outcome.events, outcome.predictions, *models.partition, offsets)
+
+    def _produce(self, models: PartitionModels, outcome: Outcome, values: Sequence[bytes]) -> None:
+        stream, (topic, number) = models.stream.config, models.partition
+        for message, value in zip(outcome.accepted, values, strict=True):
+            self._sink.produce(stream.output_topic, number, message.key(), value, message.timestamp()[1])
         for row, reason, detail in outcome.rejected:
             message = outcome.messages[row]
             headers: dict[str, str | bytes | None] = {
                 "reason": reason, "detail": detail, "topic": topic, "partition": str(number), "offset": str(message.offset()),
             }  # fmt: skip
-            self._sink.produce(
-                stream.config.dead_letter_topic, ANY_PARTITION, message.key(), message.value(), message.timestamp()[1], headers
-            )
+            self._sink.produce(stream.dead_letter_topic, ANY_PARTITION, message.key(), message.value(), message.timestamp()[1], headers)
 
-    def _commit(self) -> None:
-        if not self._sink.open:
+    def _count(self, models: PartitionModels, outcome: Outcome, seconds: float) -> None:
+        stream, mistakes = models.stream, outcome.predictions.mistakes
+        labelled = sum(label is not None for label in outcome.events.labels)
+        self._metrics.batch(stream.config.name, outcome.events.times, [rejected.reason for rejected in outcome.rejected], seconds)
+        self._metrics.learned(stream.config.name, stream.learner, models.partition.partition, len(mistakes), labelled, mistakes.count(True))
+
+    def _commit_due(self) -> bool:
+        if self._sink.open:
+            return time.monotonic() - self._opened >= self._commit_interval
+        return any(models.checkpoint_due() for models in self._recovered())
+
+    def _commit(self, *, final: bool = False) -> None:
+        """Commit the open transaction with the checkpoints that are due. final: the partitions go, so checkpoint all that changed."""
+        recovered = self._recovered()
+        due = [models for models in recovered if (models.unsaved if final else models.checkpoint_due())]
+        if not (self._sink.open or due):
             return
-        moved = {p: m.next_offset for p, m in self._models.items() if p not in self._recoveries and m.next_offset != m.committed}
-        self._sink.commit(moved, self._attached.group_metadata())
-        for partition, offset in moved.items():
-            self._models[partition].committed = offset
+        for models in due:
+            self._save(models)
+        started = time.perf_counter()
+        # The offsets of all partitions go along, moved or not: they are what fences a worker that has lost them.
+        self._sink.commit({models.partition: models.next_offset for models in recovered}, self._attached.group_metadata())
+        for models in recovered:
+            models.committed, models.known = models.next_offset, True
+        seconds = time.perf_counter() - started
+        self._metrics.spent(Stage.COMMIT, seconds)
+        self._metrics.committed(seconds, time.time())
+
+    def _save(self, models: PartitionModels) -> None:
+        started, records, size = time.perf_counter(), 0, 0
+        topic, number = models.models_partition
+        now = int(time.time() * 1000)
+        for key, value in models.checkpoint():
+            self._sink.produce(topic, number, key, value, now)
+            records += 1
+            size += len(value or b"")
+        self._metrics.checkpointed(models.stream.config.name, number, records, size, time.perf_counter() - started, time.time())
+
+    def _recovered(self) -> list[PartitionModels]:
+        return [models for partition, models in self._models.items() if partition not in self._recoveries]
 
     def _recover(self) -> None:
         deadline = time.monotonic() + RECOVERY_SLICE
         while self._recoveries and time.monotonic() < deadline:
             partition, recovery = next(iter(self._recoveries.items()))
-            if next(recovery, None) is None:
+            if next(recovery, DONE) is DONE:
                 del self._recoveries[partition]
                 if partition.topic not in self._paused:
                     self._attached.resume([partition])
-                log.info("recovered", topic=partition.topic, partition=partition.partition, offset=self._models[partition].next_offset)
 
-    def _recovery(self, models: PartitionModels) -> Iterator[int]:
+    def _recovery(self, models: PartitionModels) -> Iterator[None]:
         with self._open_reader() as reader:
-            yield from models.recover(reader)
+            yield from recover(models, reader, self._checkpoints, self._metrics)
 
     def _start_again(self) -> None:
         """After an abort the models are ahead of the committed offsets: recover them all, and fetch from there."""
-        self.generation += 1
+        self._metrics.aborted()
         self._attached.restart({partition: models.committed for partition, models in self._models.items()})
+        self.generation += 1
         self._recoveries = {partition: self._recovery(models) for partition, models in self._models.items()}
 
     def _forget(self, partitions: Sequence[Partition]) -> None:
         self.generation += 1
         for partition in partitions:
-            self._models.pop(partition, None)
             self._recoveries.pop(partition, None)
+            models = self._models.pop(partition, None)
+            if models is not None:
+                self._metrics.remove_partition(models.stream.config.name, partition.partition)
+
+    def _report(self) -> None:
+        self._metrics.ready(self.ready)
+        if time.monotonic() - self._reported >= REPORT_INTERVAL:
+            self._reported = time.monotonic()
+            for models in self._recovered():
+                models.report(self._attached.end_offset(models.partition))
 
     def _named(self, stream: str | None) -> set[str]:
         """The input topics of a stream (None: of all). Raises KeyError for an unknown stream."""

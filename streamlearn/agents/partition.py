@@ -1,46 +1,106 @@
-"""One input partition that this worker owns: its models, how far they have got, and how they are recovered."""
+"""One input partition that this worker owns: its models, how far they have got, and their checkpoints."""
 
+import time
 from collections.abc import Iterator, Sequence
 
-import structlog
+import numpy as np
 from confluent_kafka import Message
 
 from streamlearn.agents.stream import Outcome, Stream
+from streamlearn.checkpoint.codec import Record
+from streamlearn.checkpoint.marker import Marker
+from streamlearn.checkpoint.snapshot import Checkpointer
+from streamlearn.config import CheckpointConfig
 from streamlearn.kafka.clients import Partition
-from streamlearn.kafka.reader import PartitionReader
-
-log = structlog.get_logger(__name__)
+from streamlearn.kafka.source import Assigned
+from streamlearn.metrics import Metrics, Stage
+from streamlearn.processor import Processor
+from streamlearn.quality import Window, rates
 
 
 class PartitionModels:
-    """The models of one partition. `next_offset` is the input offset that they have learned up to."""
+    """The models of one partition. `next_offset` is the input offset that they have learned up to, `committed` what the group knows."""
 
-    def __init__(self, stream: Stream, partition: Partition, committed: int, earliest: int) -> None:
+    def __init__(self, stream: Stream, assigned: Assigned, settings: CheckpointConfig, metrics: Metrics) -> None:
         self.stream = stream
-        self.partition = partition
-        self.committed = committed
-        self.earliest = earliest
-        self.next_offset = committed
-        self.processor = stream.processor()
+        self.partition = assigned.partition
+        self.committed = assigned.committed
+        self.known = assigned.known  # whether the group has a committed offset
+        self.earliest = assigned.earliest
+        self.next_offset = assigned.committed
+        self._settings = settings
+        self._metrics = metrics
+        self.begin(stream.processor(), None)
+
+    def begin(self, processor: Processor, last: Marker | None, *, new_epoch: bool = False) -> None:
+        """Go on with a processor whose last checkpoint is `last`. new_epoch: its models have nothing to do with that checkpoint."""
+        self.processor = processor
+        self._checkpointer = Checkpointer(processor, last, history=self._settings.history)
+        if new_epoch:
+            self._checkpointer.begin_epoch()
+        self._saved_at = time.monotonic()
+        self._unsaved = 0
+        self._marked = last is not None and not new_epoch
+        self._window = Window()
+
+    @property
+    def models_partition(self) -> Partition:
+        return Partition(self.stream.config.models_topic, self.partition.partition)
 
     def learn(self, messages: Sequence[Message]) -> Outcome:
         """Predict and learn messages, in order."""
+        started = time.perf_counter()
         events, rejected = self.stream.decode(messages)
-        predictions = self.processor.process(events)
+        decoded = time.perf_counter()
+        slots = self.processor.route(events)
+        routed = time.perf_counter()
+        predictions = self.processor.learn(events, slots)
+        self._metrics.spent(Stage.DECODE, decoded - started)
+        self._metrics.spent(Stage.ROUTE, routed - decoded)
+        self._metrics.spent(Stage.KERNEL, time.perf_counter() - routed)
+        self._window.add(np.array([mistake for mistake in predictions.mistakes if mistake is not None], np.bool_))
+        self._unsaved += len(messages)
         self.next_offset = _offset(messages[-1]) + 1
-        return Outcome(messages, events, predictions, rejected)
+        accepted = [messages[row] for row in events.rows.tolist()] if rejected else messages
+        return Outcome(messages, accepted, events, predictions, rejected)
 
-    def recover(self, reader: PartitionReader) -> Iterator[int]:
-        """Bring fresh models to the committed offset by learning again what was learned, emitting nothing.
+    # Checkpoints.
 
-        Yields after every batch how many offsets are left.
-        """
-        self.processor = self.stream.processor()
-        self.next_offset = self.earliest
-        for messages in reader.read(self.partition, self.earliest, self.committed):
-            self.learn(messages)
-            yield self.committed - self.next_offset
-        self.next_offset = self.committed
+    @property
+    def unsaved(self) -> bool:
+        """Whether the models have learned anything since the last checkpoint, or never had one."""
+        return self._unsaved > 0 or not self._marked
+
+    def checkpoint_due(self) -> bool:
+        """A partition's first checkpoint is due at once: from then on recovery knows where its models began."""
+        if not self._marked:
+            return True
+        elapsed = time.monotonic() - self._saved_at >= self._settings.interval
+        return self._unsaved > 0 and (elapsed or self._unsaved >= self._settings.events)
+
+    def checkpoint(self) -> Iterator[Record]:
+        """The records of a checkpoint of the models as they are now; take all of them. Raises CheckpointError."""
+        mistakes = self.processor.pool["mistakes"] if "mistakes" in self.processor.pool.names else None
+        yield from self._checkpointer.checkpoint(offset=self.next_offset, time=time.time(), mistakes=mistakes)
+        self._saved_at = time.monotonic()
+        self._unsaved = 0
+        self._marked = True
+
+    # For people.
+
+    def report(self, end_offset: int | None) -> None:
+        """Set the gauges of this partition."""
+        name, learner, number = self.stream.config.name, self.stream.learner, self.partition.partition
+        pool = self.processor.pool
+        if "mistakes" in pool.names:
+            known = rates(pool["learned"], pool["mistakes"], pool["label_counts"])
+            self._metrics.quality(
+                name, learner, number, measured=known.measured, mistake_rate=known.mistake_rate,
+                windowed=self._window.rate, majority=known.majority_rate,
+            )  # fmt: skip
+        self._metrics.models(name, learner, number, len(self.processor.router), pool.nbytes)
+        if end_offset is not None:
+            self._metrics.lag(name, number, max(0, end_offset - self.committed))
 
 
 def _offset(message: Message) -> int:

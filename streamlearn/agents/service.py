@@ -14,6 +14,7 @@ from confluent_kafka import Message
 
 from streamlearn.agents.loop import LearningLoop
 from streamlearn.kafka.source import Source
+from streamlearn.metrics import Metrics, Stage
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +38,7 @@ class SourceService(mode.Service):
         batch_size: int,
         poll_timeout: float,
         stop_timeout: float,
+        metrics: Metrics,
     ) -> None:
         """poll_timeout: seconds a poll collects messages. stop_timeout: seconds for a graceful stop."""
         super().__init__()
@@ -46,6 +48,7 @@ class SourceService(mode.Service):
         self._batch_size = batch_size
         self._poll_timeout = poll_timeout
         self._stop_timeout = stop_timeout
+        self._metrics = metrics
         self._thread: asyncio.Task[None] | None = None
         self.failure: Exception | None = None
 
@@ -76,7 +79,8 @@ class SourceService(mode.Service):
         try:
             while not self.should_stop:
                 generation = self._learning.generation
-                messages = source.poll(self._batch_size, self._poll_timeout)
+                with self._metrics.timed(Stage.CONSUME):
+                    messages = source.poll(self._batch_size, self._poll_timeout)
                 if self._learning.generation != generation:
                     messages = []  # polled before a rebalance: they will be fetched again by whoever owns them now
                 self._put(Batch(messages, self._learning.generation), event_loop)

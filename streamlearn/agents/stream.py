@@ -19,6 +19,7 @@ class Outcome:
     """What became of a batch of messages of one partition."""
 
     messages: Sequence[Message]
+    accepted: Sequence[Message]  # those that became events
     events: Events
     predictions: Predictions
     rejected: Sequence[Rejected]
@@ -31,34 +32,16 @@ class Stream:
         self.config = config
         self.decoder = Decoder(config.event_format(), np.dtype(dtype))
         self.spec = config.model_spec(self.decoder.dim, dtype)
-        self.encoder = Encoder(config.encoding, self.spec.pipeline.learner.name, __version__)
-        self._shared = Processor(self.spec).pool.shared
+        self.learner = self.spec.pipeline.learner.name
+        self.encoder = Encoder(config.encoding, self.learner, __version__)
+        self.shared = Processor(self.spec).pool.shared
 
     def processor(self) -> Processor:
         """A fresh processor for one partition."""
-        return Processor(self.spec, shared=self._shared)
+        return Processor(self.spec, shared=self.shared)
 
     def decode(self, messages: Sequence[Message]) -> tuple[Events, list[Rejected]]:
         values = [message.value() for message in messages]
         keys = [message.key() for message in messages]
         times = [message.timestamp()[1] / 1000 for message in messages]
         return self.decoder.decode(values, keys, times)
-
-    def compile(self) -> None:
-        """Compile every kernel that this stream needs, by learning two rows with a processor that is thrown away."""
-        processor = self.processor()
-        for labelled in (True, False):
-            processor.process(self._example(labelled))
-
-    def _example(self, labelled: bool) -> Events:
-        rows = 2
-        labels = list(self.config.labels[:2]) if len(self.config.labels) >= 2 else [-1, 1]
-        return Events(
-            rows=np.arange(rows),
-            ids=[None] * rows,
-            keys=[""] * rows,
-            times=np.zeros(rows),
-            X=np.eye(rows, self.decoder.dim, dtype=self.spec.dtype),
-            y=np.array([-1.0, 1.0]) if labelled else np.full(rows, np.nan),
-            labels=labels if labelled else [None] * rows,
-        )

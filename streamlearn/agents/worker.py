@@ -23,6 +23,9 @@ from streamlearn.kafka.clients import client_logger, consumer_properties, produc
 from streamlearn.kafka.reader import PartitionReader
 from streamlearn.kafka.sink import TransactionalSink
 from streamlearn.kafka.source import Source
+from streamlearn.metrics import Metrics
+from streamlearn.monitoring import MonitoringServer
+from streamlearn.warm import learn_example
 
 log = structlog.get_logger(__name__)
 
@@ -40,7 +43,7 @@ def run(config: Config) -> int:
     _require_topics(config)
     streams = {stream.input_topic: Stream(stream, config.worker.dtype) for stream in config.streams}
     for stream in streams.values():
-        stream.compile()
+        learn_example(stream.processor())
     log.info("compiled", seconds=round(time.monotonic() - started, 2))
     return _serve(config, streams)
 
@@ -51,7 +54,10 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
     sink = TransactionalSink(
         producer_properties(connection, f"{config.app}-{instance}", config.kafka.producer), config.worker.shutdown_timeout
     )
-    loop = LearningLoop(streams, sink, lambda: PartitionReader(connection), config.worker.commit_interval)
+    metrics = Metrics()
+    for stream in streams.values():
+        metrics.build(__version__, stream.config.name, stream.learner)
+    loop = LearningLoop(streams, sink, lambda: PartitionReader(connection), config.worker.commit_interval, config.checkpoint, metrics)
     consumer = consumer_properties(connection, config.app, config.worker.instance, config.kafka.consumer)
     app = faust_app(config, instance)
     channel = app.channel(maxsize=2)
@@ -62,9 +68,23 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
         config.worker.batch_size,
         min(config.worker.commit_interval / 4, MAX_POLL_TIMEOUT),
         config.worker.shutdown_timeout,
+        metrics,
     )
     _define_agents(app, config, instance, loop, service, channel)
-    return _execute(app, service)
+    with MonitoringServer(
+        metrics.registry, lambda: _alive(loop), lambda: _ready(loop), config.metrics.host, config.metrics.port
+    ) as monitoring:
+        log.info("monitoring", url=monitoring.url)
+        return _execute(app, service)
+
+
+def _alive(loop: LearningLoop) -> tuple[bool, str]:
+    idle = time.monotonic() - loop.last_progress
+    return idle < STALLED, f"the loop last made progress {idle:.1f} s ago"
+
+
+def _ready(loop: LearningLoop) -> tuple[bool, str]:
+    return loop.ready, "partitions are assigned and recovered" if loop.ready else "waiting for partitions, or recovering their models"
 
 
 def faust_app(config: Config, instance: str) -> faust.App:
@@ -141,10 +161,7 @@ def _require_topics(config: Config) -> None:
         raise StartError(f"no broker answers at kafka.bootstrap = {config.kafka.bootstrap!r}: {error}") from error
     finally:
         consumer.close()
-    needed = [config.control_topic]
-    for stream in config.streams:
-        needed += [stream.input_topic, stream.output_topic, stream.models_topic, stream.dead_letter_topic]
-    missing = [topic for topic in needed if topic not in existing]
+    missing = [topic for topic in config.topic_kinds() if topic not in existing]
     if missing:
         raise StartError(f"topics are missing: {', '.join(missing)}; `streamlearn topics apply` makes them")
 

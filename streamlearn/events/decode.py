@@ -114,12 +114,12 @@ class Decoder:
         return times
 
     def _features_of(self, parsed: Sequence[Any], problems: list[Problem]) -> Array:
-        with np.errstate(over="ignore"):  # a number too large for the dtype becomes infinite, and is rejected below
+        with np.errstate(over="ignore", invalid="ignore"):  # what the dtype cannot hold becomes infinite, and is rejected below
             X = self._features(parsed)
-        if not np.isfinite(X.sum(dtype=np.float64)) and not (finite := np.isfinite(X)).all():
-            for row in np.flatnonzero(~finite.all(axis=1)).tolist():
-                name = self._features.name(int(np.argmin(finite[row])))
-                problems.append((row, Reason.FEATURES, f"{name} is not a number, infinite, or too large for {X.dtype}"))
+        finite = np.isfinite(X)
+        for row in np.flatnonzero(~finite.all(axis=1)).tolist():
+            name = self._features.name(int(np.argmin(finite[row])))
+            problems.append((row, Reason.FEATURES, f"{name} is not a number, infinite, or too large for {X.dtype}"))
         return X
 
     def _labels_of(self, parsed: Sequence[Any], problems: list[Problem]) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class _NamedFeatures:
 
     def __call__(self, parsed: Sequence[Any]) -> Array:
         width = len(self._names)
-        numbers = np.fromiter(chain.from_iterable(map(self._numbers, parsed)), np.float64, len(parsed) * width).reshape(-1, width)
+        numbers = np.fromiter(chain.from_iterable(map(self._numbers, parsed)), np.float64, len(parsed) * width).reshape(len(parsed), width)
         if not self._categories:
             return numbers.astype(self._dtype)
         X = np.zeros((len(parsed), self.dim), self._dtype)

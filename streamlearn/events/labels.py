@@ -18,7 +18,7 @@ class Labels:
     def __init__(self, form: EventFormat) -> None:
         self._task = form.task
         self._signs = _signs(form.labels) if form.task in ("binary", "ranking") else {}
-        self._pair = form.labels or ("-1 or 0", "1")
+        self._pair = " or ".join(map(repr, form.labels)) or "-1, 0 or false, or else 1 or true"
 
     def targets(self, labels: Sequence[Label | None]) -> tuple[Array, Sequence[Label | None]]:
         """Targets y, float64 [n], as `Events.y` defines them, and the labels in the form in which they are kept."""
@@ -41,7 +41,7 @@ class Labels:
                     yield row, "a string, a boolean or a whole number"
         else:
             for row in np.flatnonzero(y == 0.0).tolist():
-                yield row, f"{self._pair[0]!s} or {self._pair[1]!s}"
+                yield row, self._pair
 
 
 def _signs(labels: tuple[Label, ...]) -> Mapping[Label | None, float]:

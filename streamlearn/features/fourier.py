@@ -9,6 +9,7 @@ from streamlearn.features.compiled import Array, kernel
 # A BLAS product gives a row other last bits when the number of rows changes, so every product has this height, zero-
 # padded at the tail.
 BLOCK = 32
+_LARGEST_ANGLE = 1e30
 
 
 def draw_frequencies(dim: int, count: int, seed: int, kernel: str = "gaussian") -> Array:
@@ -52,10 +53,10 @@ def project_row(x: Array, frequencies: Array, angles: Array) -> None:
 
 @kernel
 def fourier_row(angles: Array, scale: float, z: Array) -> None:
-    """z [2 D] = scale * ([cos angles_i]_i followed by [sin angles_i]_i); an angle that overflowed counts as 0."""
+    """z [2 D] = scale * ([cos angles_i]_i followed by [sin angles_i]_i); an angle beyond 1e30 counts as 0, so z is finite."""
     count = len(angles)
-    factor = angles.dtype.type(scale)
+    factor, none = angles.dtype.type(scale), angles.dtype.type(0.0)
     for i in range(count):
-        angle = angles[i] if np.isfinite(angles[i]) else angles.dtype.type(0.0)
+        angle = angles[i] if abs(angles[i]) <= _LARGEST_ANGLE else none
         z[i] = factor * np.cos(angle)
         z[count + i] = factor * np.sin(angle)

@@ -1,13 +1,18 @@
 """librdkafka properties of our consumers and producers, and how its errors are told apart."""
 
 import logging
+import time
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
 Property = str | int | float | bool
 Properties = Mapping[str, Property]
+
+
+REPEAT_INTERVAL = 30.0  # seconds
 
 
 class Partition(NamedTuple):
@@ -56,6 +61,7 @@ def producer_properties(connection: Properties, transactional_id: str, overrides
     """The transactional producer of predictions, offsets and checkpoints."""
     return {
         "linger.ms": 5,
+        "message.max.bytes": 8_388_608,  # what the models topic takes
         "compression.type": "lz4",
         "batch.num.messages": 100_000,
         "queue.buffering.max.messages": 1_000_000,
@@ -73,6 +79,27 @@ def kafka_error(error: KafkaException) -> KafkaError:
     return inner
 
 
+class _Repeats(logging.Filter):
+    """Lets one of many like lines through every REPEAT_INTERVAL seconds: a broker that is down must not fill the logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        line = record.getMessage().split(" (", 1)[0]
+        now = time.monotonic()
+        repeated = now - self._last.get(line, -REPEAT_INTERVAL) < REPEAT_INTERVAL
+        if not repeated:
+            if len(self._last) > 1000:
+                self._last.clear()
+            self._last[line] = now
+        return not repeated
+
+
+@cache
 def client_logger() -> logging.Logger:
-    """Where librdkafka's own log lines go: warnings and worse, through Python's logging."""
-    return logging.getLogger("librdkafka")
+    """Where librdkafka's own log lines go: through Python's logging, without the repeats."""
+    logger = logging.getLogger("librdkafka")
+    logger.addFilter(_Repeats())
+    return logger

@@ -49,6 +49,12 @@ def locate() -> Distribution:
     return Distribution(version, jars, java, jars.with_name(f"{jars.name}-java-{java_version}.jsa"))
 
 
+def to_fetch() -> str | None:
+    """What `locate` would have to fetch first, for people; None if it is in the cache."""
+    version, jars = _cached_jars()
+    return None if jars.is_dir() else f"Apache Kafka {version} (about 50 MB) from Maven Central into {jars.parent}"
+
+
 def cache_folder() -> Path:
     """$STREAMLEARN_CACHE, or ~/.cache/streamlearn."""
     configured = os.environ.get("STREAMLEARN_CACHE")

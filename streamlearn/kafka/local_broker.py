@@ -2,13 +2,11 @@
 
 import base64
 import contextlib
-import os
 import random
 import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -20,6 +18,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from streamlearn.kafka.distribution import BrokerUnavailable, Distribution, locate
+from streamlearn.processes import dying_with_parent
 
 __all__ = ["BrokerUnavailable", "LocalBroker"]
 
@@ -32,17 +31,6 @@ _PORTS = range(20_000, 32_000)
 
 _POLL = 0.02  # seconds between two looks at a broker that starts
 _LOG_TAIL = 30  # lines shown when it does not
-
-# Runs in the child before Java: the kernel kills this process when its parent dies; then it becomes Java, with the same id.
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-PR_SET_PDEATHSIG = 1
-if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
-    sys.exit("prctl(PR_SET_PDEATHSIG) failed: " + os.strerror(ctypes.get_errno()))
-if os.getppid() != int(sys.argv[1]):
-    sys.exit("the parent is already gone")
-os.execv(sys.argv[2], sys.argv[2:])
-"""
 
 
 class LocalBroker:
@@ -208,9 +196,8 @@ class LocalBroker:
     def _launch(self, distribution: Distribution) -> subprocess.Popen[bytes]:
         command = distribution.command(*_JVM, *self._class_sharing(distribution))
         command += ["kafka.Kafka", str(self.data / "server.properties")]
-        if self._die_with_parent and sys.platform == "linux":
-            # Not a preexec_fn: Python code between fork and exec may deadlock in a process that has threads, and librdkafka has.
-            command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+        if self._die_with_parent:
+            command = dying_with_parent(command)
         with self.log.open("ab") as log:
             return subprocess.Popen(  # noqa: S603
                 command,

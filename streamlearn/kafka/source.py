@@ -24,6 +24,7 @@ class Assigned:
 
     partition: Partition
     committed: int  # offset of the next event to predict
+    known: bool  # whether the group has committed it; if not, `committed` is the first offset of the log
     earliest: int  # the first offset that the log still has
 
 
@@ -117,8 +118,8 @@ class Source:
         if committed.error:
             raise SourceError(f"the committed offset of {committed.topic} [{committed.partition}] cannot be read: {committed.error}")
         earliest, _ = self._consumer.get_watermark_offsets(committed, timeout=COMMITTED_TIMEOUT)
-        offset = committed.offset if committed.offset >= 0 else earliest
-        return Assigned(Partition(committed.topic, committed.partition), offset, earliest)
+        known = committed.offset >= 0
+        return Assigned(Partition(committed.topic, committed.partition), committed.offset if known else earliest, known, earliest)
 
     def _revoke(self, partitions: list[TopicPartition]) -> None:
         self._listener.revoked([Partition(p.topic, p.partition) for p in partitions])

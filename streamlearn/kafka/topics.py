@@ -34,6 +34,7 @@ KINDS = ("events", "predictions", "models", "dead-letters", "control")
 CO_PARTITIONED = ("events", "predictions", "models")
 
 _TIMEOUT = 30.0  # seconds for one request to the cluster
+_CONNECT_TIMEOUT = 10.0  # seconds until a cluster that does not answer is given up
 _MIN_ISR = "min.insync.replicas"
 
 
@@ -153,14 +154,18 @@ def load_definitions(folder: Path = RESOURCES) -> dict[str, TopicDefinition]:
 def with_overrides(
     definitions: Mapping[str, TopicDefinition], partitions: int | None = None, replication: int | None = None
 ) -> dict[str, TopicDefinition]:
-    """The definitions with another partition count (of events, predictions and models) and another replication (of all)."""
+    """The definitions with another partition count (of events, predictions and models) and another replication (of all).
+
+    Raises TopicsError if a definition cannot be overridden so.
+    """
 
     def override(kind: str, definition: TopicDefinition) -> TopicDefinition:
-        return msgspec.structs.replace(
+        changed = msgspec.structs.replace(
             definition,
             partitions=partitions if partitions is not None and kind in CO_PARTITIONED else definition.partitions,
             replication=replication if replication is not None else definition.replication,
         )
+        return _checked(changed, where=kind)
 
     return {kind: override(kind, definition) for kind, definition in definitions.items()}
 
@@ -178,7 +183,7 @@ def plan(properties: Properties, definitions: Mapping[str, TopicDefinition], nam
     differences: list[Difference] = []
     for name, kind in names.items():
         if name in existing:
-            differences += _compare(name, definitions[kind], existing[name], configs[name], len(cluster.brokers))
+            differences += compare(name, definitions[kind], existing[name], configs[name], len(cluster.brokers))
         else:
             differences.append(_creation(name, definitions[kind], len(cluster.brokers)))
     return _with_rejections(differences, _execute(admin, differences, validate_only=True))
@@ -202,10 +207,18 @@ def _load(path: Path) -> TopicDefinition:
         definition = msgspec.toml.decode(path.read_bytes(), type=TopicDefinition)
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors and name the field
         raise TopicsError(f"{path}: {error}") from error
+    return _checked(definition, where=str(path))
+
+
+def _checked(definition: TopicDefinition, where: str) -> TopicDefinition:
+    """The definition, if its parts fit together. Raises TopicsError."""
     if definition.replication == 0:
-        raise TopicsError(f"{path}: replication = 0; name 1 or more copies, or -1 for the cluster's default")
+        raise TopicsError(f"{where}: replication = 0; name 1 or more copies, or -1 for the cluster's default")
+    in_sync = definition.config.get(_MIN_ISR, 1)
+    if not isinstance(in_sync, int) or in_sync < 1:
+        raise TopicsError(f"{where}: config {_MIN_ISR!r} = {in_sync!r}; name a number of copies, 1 or more")
     if definition.replication == -1 and _MIN_ISR in definition.config:
-        raise TopicsError(f"{path}: replication = -1 leaves the copies to the cluster; leave {_MIN_ISR} to it as well, or name both")
+        raise TopicsError(f"{where}: replication = -1 leaves the copies to the cluster; leave {_MIN_ISR} to it as well, or name both")
     return definition
 
 
@@ -229,7 +242,7 @@ def _wanted_config(definition: TopicDefinition, replication: int) -> dict[str, s
     """The properties as Kafka's text. With fewer replicas than defined, one may still fail before writing stops, if there are two."""
     config = {name: _text(value) for name, value in definition.config.items()}
     if _MIN_ISR in config and replication < definition.replication:
-        config[_MIN_ISR] = str(min(int(config[_MIN_ISR]), max(1, replication - 1)))
+        config[_MIN_ISR] = str(min(int(config[_MIN_ISR]), max(1, replication - 1)))  # an integer: definitions are checked
     return config
 
 
@@ -237,9 +250,10 @@ def _text(value: Property) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _compare(
+def compare(
     topic: str, definition: TopicDefinition, metadata: TopicMetadata, config: Mapping[str, ConfigEntry], brokers: int
 ) -> list[Difference]:
+    """How one existing topic differs. metadata and config: as the cluster reports them; brokers: how many the cluster has."""
     differences: list[Difference] = []
     partitions = len(metadata.partitions)
     if partitions > definition.partitions:
@@ -294,7 +308,7 @@ def _connect(properties: Properties) -> AdminClient:
 
 def _metadata(admin: AdminClient, properties: Properties) -> ClusterMetadata:
     try:
-        return admin.list_topics(timeout=_TIMEOUT)
+        return admin.list_topics(timeout=_CONNECT_TIMEOUT)
     except KafkaException as error:
         where = properties.get("bootstrap.servers")
         raise TopicsError(

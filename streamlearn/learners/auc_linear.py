@@ -1,8 +1,7 @@
 """Linear ranking in one pass without stored instances: OPAUC, SOLAM and SPAM-NET keep moments of the two classes instead.
 
-The squared loss of all pairs depends on the classes' means and covariances only. With p the rate of positives, c and S
-the mean and the covariance of the class opposite to an event x, every update below is a step on its expectation.
-Index 0 of a class axis is the negative class, 1 the positive one.
+The mean squared loss over all pairs depends on the two classes' rates, means and covariances only, so a step on it
+needs no past event. On class axes, index 0 is the negative class and 1 the positive one.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.linear import descend, dot, soft_threshold, stable_step
+from streamlearn.learners.linear import descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
 from streamlearn.learners.parameters import NonNegative, Positive
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -25,20 +24,19 @@ _RANKING = frozenset({Task.RANKING})
 class Opauc:
     """OPAUC: gradient descent on the squared loss against all past events of the other class, through their mean and covariance.
 
-    Source: Gao, Jin, Zhu and Zhou, One-Pass AUC Optimization (2013). With c, S the mean and covariance of the other
-    class so far and
-    s = +1 or -1 the label: w <- w - eta (reg w - s (x - c) + (x - c)(x - c)'w + S w), from the moment the other class
-    has been seen.
-    A step is shortened to 2 / (||x - c||^2 + trace S) where it would overshoot more than that.
-    Cost per event 6 d^2 flops and memory per model (2 d^2 + 3 d) itemsize + 16 bytes: for up to a few hundred features.
+    Source: Gao, Jin, Zhu and Zhou, One-Pass AUC Optimization (2013). With c and S the mean and covariance of the other
+    class so far: w <- w - eta (reg w - y (x - c) + (x - c)(x - c)'w + S w), once that class has been seen. A step is
+    shortened to 2 / (||x - c||^2 + trace S) if longer.
 
-    eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0.
+    Cost per event 6 d^2 flops and memory per model (2 d^2 + 3 d) itemsize + 16 bytes: for up to some hundred features.
+
+    eta: step size, > 0; default 0.03 / (||x - c||^2 + trace S). reg: weight of the l2 penalty, >= 0.
     """
 
     name: ClassVar[str] = "opauc"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.005
+    eta: Positive | None = None
     reg: NonNegative = 0.0
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -54,34 +52,32 @@ class Opauc:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _learn_covariances(
-            self.eta, self.reg, pool["weights"], pool["class_means"], pool["covariances"], pool["seen"],
+            kernel_step(self.eta), self.reg, pool["weights"], pool["class_means"], pool["covariances"], pool["seen"],
             slots, X, y, scores,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solam:
-    """SOLAM: stochastic steps to the saddle point that the squared AUC loss is equivalent to, with constant memory.
+    """SOLAM: stochastic steps to the saddle point that the squared AUC loss is equivalent to.
 
-    Source: Ying, Wen and Lyu, Stochastic Online AUC Maximization (2016). Variables w, a, b (descent) and alpha
-    (ascent), p the rate of
-    positives so far; with f = w.x, in step t of size g = eta / sqrt(t):
+    Source: Ying, Wen and Lyu, Stochastic Online AUC Maximization (2016). With p the rate of positives so far, f = w.x
+    and step g = eta / sqrt(t), descent in w, a, b and ascent in alpha:
     y = +1: w -= g 2(1-p)((f - a) - (1 + alpha)) x, a += g 2(1-p)(f - a), alpha -= g 2(1-p)(f + p alpha);
     y = -1: w -= g 2p((f - b) + (1 + alpha)) x, b += g 2p(f - b), alpha += g 2p(f - (1-p) alpha);
-    then w is projected onto the ball of radius R, a and b onto [-R, R], alpha onto [-2R, 2R]. The paper assumes rows of
-    norm <= 1.
-    Ranked by the mean of w weighted by the step sizes, the w of step t being the one before its update. Everything
-    starts at 0 (the
-    published program starts at the bounds).
-    Cost per event 8 d flops; memory per model 2 d itemsize + 48 bytes.
+    then w is projected onto the ball of radius R, a and b onto [-R, R], alpha onto [-2R, 2R]. Ranks by the mean of w,
+    weighted by g, the w of step t being the one before its update. All variables start at 0 (the published program
+    starts at the bounds).
 
-    eta: step size, > 0. radius: R, > 0.
+    Cost per event 10 d flops; memory per model 2 d itemsize + 48 bytes.
+
+    eta: step size, > 0, for standardised features (rows of norm 1 take about d times as much). radius: R, > 0.
     """
 
     name: ClassVar[str] = "solam"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.1
+    eta: Positive = 0.01
     radius: Positive = 10.0
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -108,23 +104,26 @@ class SpamNet:
     """SPAM-NET: the saddle-point problem of SOLAM with a, b and alpha solved exactly, and an elastic-net proximal step.
 
     Source: Natole, Ying and Lyu, Stochastic Proximal Algorithms for AUC Maximization (2018). With m+ and m- the class
-    means, p the rate of
-    positives and g = eta / sqrt(t): y = +1: w -= g 2(1-p)(w.(x - m-) - 1) x; y = -1: w -= g 2p(w.(x - m+) + 1) x; then
-    w <- sign(w) max(0, |w| - g l1) / (1 + g reg). Ranked by the mean of w over all steps.
-    Deviation: the paper and its program know p, m+ and m- of the whole training set in advance; here they are the
-    running rate and means,
-    this event included, and steps begin when both classes have been seen. A step is shortened to 2 / (2(1-p) ||x|| ||x
-    - m||) where that is
-    smaller, so that unscaled features cannot make it diverge.
-    Cost per event 12 d flops; memory per model 4 d itemsize + 24 bytes.
+    means, p the rate of positives and g = eta / sqrt(t):
+    y = +1: u = w - g 2(1-p)(w.(x - m-) - 1) x; y = -1: u = w - g 2p(w.(x - m+) + 1) x;
+    w = sign(u) max(0, |u| - g l1) / (1 + g reg). Ranks by the mean of w over all steps.
 
-    eta: step size, > 0. reg: weight of the l2 penalty (beta 1), >= 0. l1: weight of the l1 penalty (beta 2), >= 0.
+    Deviation: the paper takes p, m+ and m- from the whole training set in advance. Here they are the running rate and
+    means, this event included, and steps begin when both classes have been seen. A step is shortened to
+    2 / (2(1-p) ||x|| ||x - m-||), with p and m+ for y = -1, if longer, and w is kept in the ball of radius
+    sqrt(1 / (2 reg)), which contains the solution (at w = 0 the loss is p(1-p) <= 1/4): large features must not make it
+    diverge.
+
+    Cost per event 14 d flops; memory per model 4 d itemsize + 24 bytes.
+
+    eta: step size, > 0, for standardised features (rows of norm 1 take about d times as much). reg: weight of the l2
+    penalty (beta 1), >= 0. l1: weight of the l1 penalty (beta 2), >= 0.
     """
 
     name: ClassVar[str] = "spam-net"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.1
+    eta: Positive = 0.03
     reg: NonNegative = 0.0001
     l1: NonNegative = 0.0001
 
@@ -164,7 +163,7 @@ def _learn_covariances(
         other = 1 - own
         seen[s, own] += 1
         _add_to_covariance(means[s, own], covariances[s, own], seen[s, own], x, deviation)
-        _add_to_mean(means[s, own], seen[s, own], x)
+        move_average(means[s, own], x, 1.0 / seen[s, own])
         if seen[s, other] > 0:
             curvature = _opposite_gradient(w, 2.0 * own - 1.0, x, means[s, other], covariances[s, other], deviation, gradient)
             step = stable_step(eta, curvature)
@@ -188,7 +187,7 @@ def _learn_saddle_point(
         t = seen[s, 0] + seen[s, 1]
         step = eta / np.sqrt(t)
         step_total[s] += step
-        _move_average(averaged[s, 0], w, step / step_total[s])
+        move_average(averaged[s, 0], w, step / step_total[s])
         slope = _saddle_step(step, radius, own, seen[s, 1] / t, dot(w, x), saddle[s])
         for j in range(len(x)):
             gradient[j] = slope * x[j]
@@ -211,7 +210,7 @@ def _learn_proximal(
         own = 1 if y[i] > 0.0 else 0
         other = 1 - own
         seen[s, own] += 1
-        _add_to_mean(means[s, own], seen[s, own], x)
+        move_average(means[s, own], x, 1.0 / seen[s, own])
         if seen[s, other] == 0:
             continue
         steps[s] += 1
@@ -221,7 +220,8 @@ def _learn_proximal(
         descend(w, step, gradient, 1.0)
         soft_threshold(w, step * l1)
         _shrink(w, 1.0 / (1.0 + step * reg))
-        _move_average(averaged[s, 0], w, 1.0 / steps[s])
+        _project_to_ball(w, np.sqrt(0.5 / reg))
+        move_average(averaged[s, 0], w, 1.0 / steps[s])
 
 
 @kernel
@@ -246,11 +246,11 @@ def _saddle_step(step: float, radius: float, own: int, p: float, f: float, saddl
     rival = p if own == 1 else 1.0 - p
     residual, alpha = f - saddle[centre], saddle[2]
     slope = rate * (residual - sign * (1.0 + alpha))
-    if not np.isfinite(slope * step):
+    if not is_finite(slope * step):
         return 0.0
     saddle[centre] = min(max(saddle[centre] + step * rate * residual, -radius), radius)
     saddle[2] = min(max(alpha - step * rate * (sign * f + rival * alpha), -2.0 * radius), 2.0 * radius)
-    return slope
+    return float(slope)
 
 
 @kernel
@@ -265,13 +265,7 @@ def _proximal_gradient(w: Array, sign: float, rate: float, x: Array, opposite_me
     slope = x.dtype.type(2.0 * rate * (margin - sign))
     for j in range(len(x)):
         gradient[j] = slope * x[j]
-    return 2.0 * rate * np.sqrt(float(dot(x, x))) * np.sqrt(float(distance))
-
-
-@kernel
-def _add_to_mean(mean: Array, count: int, x: Array) -> None:
-    """Make `mean` the mean of `count` rows, x the latest of them."""
-    _move_average(mean, x, 1.0 / count)
+    return float(2.0 * rate * np.sqrt(float(dot(x, x))) * np.sqrt(float(distance)))
 
 
 @kernel
@@ -279,7 +273,7 @@ def _add_to_covariance(mean: Array, covariance: Array, count: int, x: Array, dev
     """Make `covariance` (divided by the count) that of `count` rows, x the latest, `mean` still without it; not if that overflows."""
     for j in range(len(x)):
         deviation[j] = x[j] - mean[j]
-    if not np.isfinite(dot(deviation, deviation)):
+    if not is_finite(dot(deviation, deviation)):
         return
     keep = x.dtype.type((count - 1.0) / count)
     share = x.dtype.type(1.0 / count)
@@ -287,14 +281,6 @@ def _add_to_covariance(mean: Array, covariance: Array, count: int, x: Array, dev
         scaled = keep * share * deviation[j]
         for k in range(len(x)):
             covariance[j, k] = keep * covariance[j, k] + scaled * deviation[k]
-
-
-@kernel
-def _move_average(average: Array, x: Array, rate: float) -> None:
-    """average += rate (x - average), written so that the difference of huge values cannot overflow."""
-    share = x.dtype.type(rate)
-    for j in range(len(x)):
-        average[j] += share * x[j] - share * average[j]
 
 
 @kernel

@@ -1,7 +1,7 @@
-"""The ball that holds the optimum of the regularised l2 loss: its radius is max |y| / sqrt(reg) (Le et al., Approximation Vector Machines, Theorem 23).
+"""The ball that holds the optimum of the regularised l2 loss, of radius max |y| / sqrt(reg).
 
-Learners with steps 1 / (reg t) keep w without that factor: w = v / (reg t). Without the ball the l2 loss makes them
-diverge.
+Source: Le et al., Approximation Vector Machines, Algorithm 2 and Theorem 23. Learners with steps 1 / (reg t) keep w
+without that factor: w = v / (reg t). Outside the ball the l2 loss makes them diverge.
 """
 
 import math

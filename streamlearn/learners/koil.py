@@ -30,28 +30,22 @@ class Support(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Koil:
-    """KOIL: every event is paired with its nearest misranked support vectors of the other class; each class has its own budget.
+    """KOIL: an event is paired with its nearest misranked support vectors of the other class; each class has its own budget.
 
-    Source: Hu, Yang, King, Lyu and So, Kernelized Online Imbalanced Learning with Fixed Budgets (2015), listed by the
-    FPOGD paper as
-    Projection++. All coefficients shrink by 1 - eta. Of the other class's support vectors b with 1 - y (f(x) - f(b)) >
-    0, the `neighbours`
-    with the largest k(x, b) get -eta C y each, and x joins its own class with eta C y times their number; x gets eta C
-    y when one of the
-    classes has no support vector yet. A full class drops its oldest (fifo), or takes x with probability budget / n in
-    place of a random one
-    (reservoir, n its events so far). With `compensate` (KOIL++) the dropped coefficient, of x or of the replaced
-    vector, goes to the most
-    similar support vector kept in its class. The program's decision threshold is left out: it changes no ranking.
-    Cost per event O(d budget + neighbours budget), up to O(budget^2) when few pairs are misranked; memory per model
-    with B = budget
-    (2 B d + 4 B^2 + 2 B) itemsize + 18 B + 48 bytes.
+    Source: Hu, Yang, King, Lyu and So, Kernelized Online Imbalanced Learning with Fixed Budgets (2015); the FPOGD paper
+    lists it as Projection++. All coefficients shrink by 1 - eta. Of the other class's support vectors b with
+    1 - y (f(x) - f(b)) > 0, the `neighbours` with the largest k(x, b) get -eta C y each, and x joins its own class with
+    eta C y times their number, or with eta C y while one of the classes has no support vector. A full class drops its
+    oldest (fifo), or takes x in place of a random one with probability budget / n, n its events so far (reservoir).
+    With `compensate` (KOIL++) the coefficient of what is dropped, x or the replaced vector, goes to the most similar
+    support vector kept in its class. The program's decision threshold is left out: it changes no ranking.
 
-    sigma: kernel width, > 0; by default sqrt(d / 2), gamma = 1/d. budget: support vectors per class, >= 1. neighbours:
-    k, >= 1. eta: step
-    size and shrinkage, 0 to 1. C: weight of the loss, > 0. replacement: fifo or reservoir. compensate: see above.
-    kernel: gaussian,
-    laplacian or cauchy. seed: of the reservoir.
+    Cost per event O(d budget + neighbours budget), at worst O(budget^2) when few pairs are misranked. Memory per model
+    (2 B d + 4 B^2 + 2 B) itemsize + 18 B + 48 bytes with B = budget.
+
+    sigma: kernel width, > 0; default sqrt(d / 2), gamma = 1/d. budget: support vectors per class, >= 1. neighbours: k,
+    >= 1. eta: step size and shrinkage, 0 to 1. C: weight of the loss, > 0. replacement: fifo or reservoir. compensate:
+    see above; without it reservoirs rank far worse. kernel: gaussian, laplacian or cauchy. seed: of the reservoirs.
     """
 
     name: ClassVar[str] = "koil"
@@ -60,7 +54,7 @@ class Koil:
     sigma: Positive | None = None
     budget: Count = 100
     neighbours: Count = 10
-    eta: Fraction = 0.01
+    eta: Fraction = 0.003
     C: Positive = 10.0
     replacement: Literal["fifo", "reservoir"] = "reservoir"
     compensate: bool = True
@@ -155,7 +149,7 @@ def _output_at(support: Support, s: int, b: int) -> float:
     total = support.gram.dtype.type(0.0)
     for j in range(support.size[s]):
         total += support.coefficients[s, j, 0] * support.gram[s, b, j]
-    return total
+    return float(total)
 
 
 @kernel

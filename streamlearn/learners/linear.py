@@ -4,6 +4,9 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 
+RELATIVE_STEP = 0.03  # of the step that minimises the loss of one event
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 @kernel
 def linear_outputs(weights: Array, z: Array, f: Array) -> None:
@@ -30,13 +33,39 @@ def dot(a: Array, b: Array) -> float:
     total = a.dtype.type(0.0)
     for j in range(len(a)):
         total += a[j] * b[j]
-    return total
+    return float(total)
+
+
+@kernel
+def is_finite(value: float) -> bool:
+    """np.isfinite for compiled kernels: numba tests value - value, which reassociation may cancel to 0 when value is infinite."""
+    return bool(abs(value) <= _LARGEST)
+
+
+@kernel
+def move_average(average: Array, x: Array, rate: float) -> None:
+    """average += rate * (x - average), except where that overflows."""
+    share = x.dtype.type(rate)
+    for j in range(len(x)):
+        moved = average[j] + share * (x[j] - average[j])
+        if is_finite(moved):
+            average[j] = moved
+
+
+def kernel_step(eta: float | None) -> float:
+    """eta as `stable_step` takes it: None, the scale-free default, becomes the negative of RELATIVE_STEP."""
+    return -RELATIVE_STEP if eta is None else eta
 
 
 @kernel
 def stable_step(eta: float, curvature: float) -> float:
-    """eta, but at most 2 / curvature: beyond it a gradient step on a quadratic of that curvature moves away from its minimum."""
-    return 2.0 / curvature if eta * curvature > 2.0 else eta
+    """The step on a quadratic of this curvature: eta, but at most 2 / curvature, beyond which it moves away from the minimum.
+
+    A negative eta means -eta / curvature.
+    """
+    if curvature > 0.0:
+        return min(eta, 2.0 / curvature) if eta > 0.0 else -eta / curvature
+    return max(eta, 0.0)
 
 
 @kernel
@@ -46,7 +75,7 @@ def descend(w: Array, eta: float, gradient: Array, decay: float) -> None:
     finite = True
     for j in range(len(w)):
         gradient[j] = keep * w[j] - step * gradient[j]
-        finite &= np.isfinite(gradient[j])
+        finite &= is_finite(gradient[j])
     if finite:
         w[:] = gradient
 

@@ -15,7 +15,9 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.protocol import Field, Shape, Task
 
 BINARY, MULTICLASS, REGRESSION = 0, 1, 2
-PERCEPTRON, HINGE, SMOOTH_HINGE, LOGISTIC, SQUARED, ABSOLUTE = range(6)
+PERCEPTRON, HINGE, SMOOTH_HINGE, LOGISTIC, SQUARED, ABSOLUTE, CLOSED_HINGE = range(7)
+
+LARGEST_RESIDUAL = 1e18  # a residual counts as at most this, so that no target, however large, turns a float32 model into infinity
 
 MARGIN_LOSSES: Mapping[str, int] = {
     "perceptron": PERCEPTRON,
@@ -45,6 +47,11 @@ def objective(task: Task, loss: str, *, tau: float = 0.5, epsilon: float = 0.0) 
     return Objective(_TASK_CODES[task], losses[loss], tau)
 
 
+def mistakes_only(task: Task, epsilon: float) -> Objective:
+    """The Perceptron's objective: slope -1 in the margin on a mistake; for regression the sign of an error above epsilon."""
+    return objective(task, "eps" if task is Task.REGRESSION else "perceptron", epsilon=epsilon)
+
+
 def class_fields(shape: Shape) -> dict[str, Field]:
     """`known` [outputs]: which classes a model has met. Every learner that uses `output_slopes` has it."""
     known = np.zeros(shape.outputs, np.uint8)
@@ -54,14 +61,14 @@ def class_fields(shape: Shape) -> dict[str, Field]:
 
 @kernel
 def margin_slope(loss: int, tau: float, margin: float) -> float:
-    """d loss / d margin, hinge active strictly below margin 1."""
+    """d loss / d margin, hinge active strictly below margin 1 (CLOSED_HINGE: at 1 too)."""
     if loss == LOGISTIC:  # log(1 + exp(-m)), written so that exp cannot overflow
         if margin > 0.0:
             decay = math.exp(-margin)
             return -decay / (1.0 + decay)
         return -1.0 / (1.0 + math.exp(margin))
     if margin >= 1.0:
-        return 0.0
+        return -1.0 if loss == CLOSED_HINGE and margin == 1.0 else 0.0
     if loss == SMOOTH_HINGE and margin > 1.0 - tau:
         return -(1.0 - margin) / tau
     return -1.0
@@ -72,7 +79,9 @@ def residual_slope(loss: int, epsilon: float, residual: float) -> float:
     """d loss / d f at residual f - y, zero while |residual| <= epsilon. The squared loss is residual^2 / 2."""
     if abs(residual) <= epsilon:
         return 0.0
-    return residual if loss == SQUARED else np.sign(residual)
+    if loss == SQUARED:
+        return min(max(residual, -LARGEST_RESIDUAL), LARGEST_RESIDUAL)
+    return float(np.sign(residual))
 
 
 @kernel

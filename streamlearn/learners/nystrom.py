@@ -22,24 +22,18 @@ class Nogd:
 
     Source: Lu et al., Algorithms 2 (binary), 4 (multi-class) and 6 (NOGD-R, where the threshold epsilon is on |y - f|).
     The switch comes at the first event with a loss after the B-th support vector; until then the kernel expansion
-    predicts. Then
-    z(x) = D_k^(-1/2) V_k' [k(x_b, x)]_b with the k largest eigenpairs of the kernel matrix, w = D_k^(1/2) V_k'
-    coefficients, and that event is
-    the first linear step. The paper's box switches right after the B-th vector and steps without looking at the loss;
-    the authors'
-    program, which made the published tables, does what is done here. Support vectors are never renewed. Eigenvalues are
-    used as they are;
-    those below 1e-12 of the largest (float32: 1e-6) are left out, because the rest of such a feature would be rounding
-    noise.
+    predicts. From then on z(x) = D_k^(-1/2) V_k' [k(x_b, x)]_b with the k largest eigenpairs of the kernel matrix and
+    w = D_k^(1/2) V_k' coefficients; the event that made the switch is the first linear step. The paper's box switches
+    right after the B-th vector and steps without looking at the loss; the authors' program, which made the published
+    tables, does what is done here. Support vectors are never renewed. Eigenvalues are neither floored nor clipped; those
+    below 1e-12 of the largest (float32: 1e-6) are left out, because such a feature would be rounding noise.
 
-    Cost per event O(B (d + k) + k outputs), once O(B^3). Memory per model (B (d + outputs + k) + k outputs) * itemsize
-    + 9 bytes.
+    Cost per event O(B (d + k) + k outputs), once O(B^3).
+    Memory per model (B (d + outputs + k) + k outputs) * itemsize + outputs + 9 bytes.
 
     budget: B, >= 1. rank: k, >= 1, at most B is used; None: 0.2 B, at least 1. sigma: kernel width, > 0. eta: constant
-    step size, > 0.
-    loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone
-    without updates
-    (squared, eps), >= 0. kernel: gaussian, laplacian or cauchy.
+    step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of
+    the zone without updates (squared, eps), >= 0. kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "nogd"
@@ -86,10 +80,70 @@ class Nogd:
         return min(self.rank or max(round(0.2 * self.budget), 1), self.budget)
 
     def _switch(self, pool: Pool, slot: int, x: Array, slopes: Array) -> None:
-        """Turn the slot's kernel expansion into a linear model and learn x, whose slopes are given, as its first step."""
-        code, support = KERNELS[self.kernel], pool["support"][slot]
-        features, weights = nystrom_map(kernel_matrix(code, self.sigma, support.astype(np.float64)), self._rank, _tolerance(support.dtype))
-        pool["map"][slot] = features
-        for c in range(weights_count := pool.shape.outputs):
-            assert c < weights_count
+        """Turn the slot's kernel expansion into a linear model, then learn x, whose slopes are given, as its first step."""
+        code, support, features, weights = KERNELS[self.kernel], pool["support"][slot], pool["map"][slot], pool["weights"][slot]
+        K = np.empty((self.budget, self.budget))
+        kernel_matrix(code, self.sigma, support.astype(np.float64), K)
+        values, vectors = leading_eigenpairs(K, self._rank, pool.shape.dtype)
+        features[: len(values)] = (vectors / np.sqrt(values)).T
+        for c in range(pool.shape.outputs):  # one product per output: its bits must not depend on how many classes there is room for
+            weights[c, : len(values)] = (vectors * np.sqrt(values)).T @ np.ascontiguousarray(pool["coefficients"][slot, :, c], np.float64)
         pool["switched"][slot] = 1
+        _first_step(code, self.sigma, self.eta, support, features, weights, x, slopes)
+
+
+def leading_eigenpairs(K: Array, rank: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array]:
+    """The `rank` largest eigenvalues of K, largest first, and their eigenvectors as columns, without those that `dtype` cannot resolve."""
+    values, vectors = np.linalg.eigh(K)
+    values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
+    kept = values > max(_SMALLEST_EIGENVALUE, 10.0 * float(np.finfo(dtype).eps)) * values[0]
+    return values[kept], vectors[:, kept]
+
+
+@kernel
+def kernel_matrix(code: int, sigma: float, support: Array, K: Array) -> None:
+    """K[a, b] = k(support vector a, support vector b) for support [dim, B] and K [B, B]."""
+    x = np.empty(support.shape[0], support.dtype)
+    for a in range(len(K)):
+        load(support, a, x)
+        kernel_row(code, sigma, support, len(K), x, K[a])
+
+
+@kernel
+def _first_step(code: int, sigma: float, eta: float, support: Array, features: Array, weights: Array, x: Array, slopes: Array) -> None:
+    row = np.empty(support.shape[1], x.dtype)
+    z = np.empty(len(features), x.dtype)
+    kernel_row(code, sigma, support, len(row), x, row)
+    linear_outputs(features, row, z)
+    gradient_step(weights, eta, slopes, z)
+
+
+@kernel
+def _descend(
+    aim: Objective, code: int, sigma: float, eta: float, known: Array, support: Array, coefficients: Array, size: Array,
+    switched: Array, features: Array, weights: Array, slopes: Array, start: int, slots: Array, X: Array, y: Array, scores: Array,
+) -> int:  # fmt: skip
+    """Learn the events from `start` on; returns the first one whose model must switch before it can be learned, else len(slots)."""
+    budget = support.shape[2]
+    row = np.empty(budget, X.dtype)
+    z = np.empty(features.shape[1], X.dtype)
+    f = np.empty(scores.shape[1], X.dtype)
+    for i in range(start, len(slots)):
+        s = slots[i]
+        kernel_row(code, sigma, support[s], size[s], X[i], row)
+        if switched[s]:
+            linear_outputs(features[s], row, z)
+            linear_outputs(weights[s], z, f)
+        else:
+            expansion(row, coefficients[s], size[s], f)
+        publish_scores(f, known[s], scores[i])
+        if np.isnan(y[i]) or not output_slopes(aim, y[i], f, known[s], slopes):
+            continue
+        if switched[s]:
+            gradient_step(weights[s], eta, slopes, z)
+        elif size[s] < budget:
+            store(support[s], coefficients[s], size[s], X[i], slopes, eta)
+            size[s] += 1
+        else:
+            return i
+    return len(slots)

@@ -1,8 +1,7 @@
-"""Ranking by stored instances of the opposite class: FPOGD, its last-point form, Kar's sample buffers, and OAM.
+"""Ranking by stored instances of the other class: FPOGD, its last-point form, Kar's sample buffers, and OAM.
 
-A pair of an event (z_t, y_t) and a stored instance b of the other class has margin m = y_t w.(z_t - b): positive when
-the pair is ranked
-rightly. Each learner is a rule for what to store and a step on the losses of the event's pairs.
+An event (z, y) and a stored instance b of the other class have margin y w.(z - b), positive when the pair is ranked
+rightly. Each learner is a rule for what to store, and a step on the losses of the event's pairs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,16 +11,15 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.features.fourier import BLOCK, draw_frequencies, projections
+from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row, projections
 from streamlearn.features.generator import initial_state, pick, uniform
-from streamlearn.learners.linear import descend, dot, soft_threshold, stable_step
+from streamlearn.learners.linear import descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
 CALIBRATION = 1000  # events after which an automatic distance threshold is frozen
 _INT64 = np.dtype(np.int64)
 _FLOAT64 = np.dtype(np.float64)
-_LARGEST = float(np.finfo(np.float64).max)
 _RANKING = frozenset({Task.RANKING})
 
 
@@ -47,10 +45,10 @@ class Strata(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Running mean and sum of squared deviations of a model's first events: half the mean squared distance of a random pair is their ratio."""
+    """Of a model's first events. The mean squared distance of a random pair is twice the mean squared deviation."""
 
     mean: Array  # [slots, features]
-    deviations: Array  # float64 [slots]
+    deviations: Array  # float64 [slots], sum of squared ones
 
 
 def _strata_fields(shape: Shape, features: int, strata: int, seed: int) -> dict[str, Field]:
@@ -68,37 +66,29 @@ def _strata(pool: Pool) -> Strata:
 
 @dataclass(frozen=True, kw_only=True)
 class Fpogd:
-    """FPOGD: pairwise gradient descent on random Fourier features, against one stored instance of every stratum of the other class.
+    """FPOGD: pairwise gradient descent on random Fourier features, against one stored instance per stratum of the other class.
 
     Source: AlQuabeh, Mukhoty and Gu, Variance Reduced Online Gradient Descent for Kernelized Pairwise Learning with
-    Limited Memory
-    (2023), Algorithm 1 and its online stratified sampling. With C_j the strata of the other class, n the number of its
-    events so far, and
-    b_j their stored instances: w <- (1 - eta reg) w - eta sum_j |C_j|/n grad (1 - y w.(z - b_j))^2 / 2. Then z joins
-    the nearest stratum of
-    its own class, or opens one when there is room and it is farther than epsilon from every centroid.
+    Limited Memory (2023), Algorithm 1 with its online stratified sampling. With C_j the strata of the other class, b_j
+    their stored instances and n the number of its events so far, w <- (1 - eta reg) w - eta v with v = sum_j |C_j|/n
+    grad (1 - y w.(z - b_j))^2 / 2. Then z joins the nearest stratum of its own class, or opens a new one if there is
+    room and it is farther than epsilon from every centroid.
 
-    Where the paper leaves a choice: frequencies are drawn once (its box draws them in the loop); z = [cos, sin] /
-    sqrt(frequencies), so that
-    z.z = 1 (its D is 2 * frequencies; its box has sqrt(2) times this); strata are per class, because only pairs of
-    opposite labels have a
-    loss, and weighted by their class; centroids are the means of their members, moving towards each of them (the
-    published program moves
-    away). A step is shortened where it would overshoot the pairs' loss, at 2 / sum_j |C_j|/n ||z - b_j||^2: never on
-    Fourier features with
-    eta <= 1/2.
-    Cost per event (2 d + 12 s) frequencies flops, s = strata; memory per model (2 + 4 s) F itemsize with F = 2
-    frequencies (or d, linear),
-    plus 2 s + 6 numbers of 8 bytes; d * frequencies * itemsize shared by all models.
+    Readings adopted where the paper is ambiguous. Frequencies are drawn once (its box draws them in the loop).
+    z = [cos, sin] / sqrt(frequencies), so that z.z = 1; its D is 2 * frequencies. Strata are per class, because only
+    pairs of opposite labels have a loss, and |C_j|/n counts that class alone. A centroid is the mean of its members
+    (the published program moves it away from them). A step is shortened to 2 / sum_j |C_j|/n ||z - b_j||^2 if longer,
+    beyond which it would overshoot: never the case on Fourier features with eta <= 1/2.
 
-    map: fourier, or linear (z = x). frequencies: >= 1. sigma: kernel width, > 0; by default sqrt(d / 2), the paper's
-    gamma = 1/d.
-    eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0. l1: of the l1 penalty (soft threshold, as the
-    published program), >= 0.
-    strata: at most, per class, >= 1. epsilon: squared distance that opens a stratum, >= 0; by default the mean squared
-    distance of a random
-    pair of the model's first 1000 events. replacement: a stratum stores its newest member (fifo) or a uniform sample of
-    them (reservoir).
+    Cost per event (2 d + 12 strata + 20) frequencies flops. Memory per model (2 + 4 strata) F itemsize + 16 strata + 48
+    bytes with F = 2 frequencies (linear: F = d); shared by all models d frequencies itemsize.
+
+    map: fourier, or linear (z = x). frequencies: >= 1. sigma: kernel width, > 0; default sqrt(d / 2), the paper's
+    gamma = 1/d. eta: step size, > 0; default 0.03 over the sum above, whatever the scale of the features. reg: weight
+    of the l2 penalty, >= 0. l1: weight of the l1 penalty (soft threshold, as in the published program), >= 0. strata:
+    at most this many per class, >= 1. epsilon: squared distance, >= 0; default the mean squared distance of a random
+    pair of the model's first 1000 events, running until then. replacement: a stratum stores its newest member (fifo) or
+    a uniform sample of its members (reservoir: unbiased, but the same few instances for long, which ranks worse).
     kernel: gaussian, laplacian or cauchy. seed: of frequencies and samples.
     """
 
@@ -108,7 +98,7 @@ class Fpogd:
     map: Literal["fourier", "linear"] = "fourier"
     frequencies: Count = 200
     sigma: Positive | None = None
-    eta: Positive = 0.125
+    eta: Positive | None = None
     reg: NonNegative = 0.0
     l1: NonNegative = 0.0
     strata: Count = 4
@@ -133,7 +123,7 @@ class Fpogd:
         spread = Spread(pool["spread_mean"], pool["spread"])
         for rows, Z in self._features(pool, X):
             _learn_strata(
-                self.eta, self.reg, self.l1, epsilon, self.replacement == "fifo", pool["weights"], _strata(pool),
+                kernel_step(self.eta), self.reg, self.l1, epsilon, self.replacement == "fifo", pool["weights"], _strata(pool),
                 spread, pool["generator"], slots[rows], Z, y[rows], scores[rows],
             )  # fmt: skip
 
@@ -143,7 +133,7 @@ class Fpogd:
             return
         Z = np.empty((BLOCK, 2 * self.frequencies), X.dtype)
         for rows, angles in projections(X, pool.shared["frequencies"]):
-            _cosines_and_sines(angles, 1.0 / np.sqrt(self.frequencies), Z)
+            _fourier_rows(angles, 1.0 / np.sqrt(self.frequencies), Z)
             yield rows, Z[: len(angles)]
 
 
@@ -151,19 +141,20 @@ class Fpogd:
 class OgdPair:
     """Pairwise gradient descent against the last event of the other class only: FPOGD, linear, with one stratum.
 
-    Source: Yang et al., Simple Stochastic and Online Gradient Descent Algorithms for Pairwise Learning (2021), as the
-    baseline of FPOGD:
-    w <- (1 - eta reg) w - eta grad (1 - y w.(x - b))^2 / 2. A step is shortened to 2 / ||x - b||^2 where it would
-    overshoot more than that.
-    Cost per event 8 d flops; memory per model 6 d itemsize + 64 bytes.
+    Source: Yang et al., Simple Stochastic and Online Gradient Descent Algorithms for Pairwise Learning (2021), as FPOGD
+    compares with it: w <- (1 - eta reg) w - eta grad (1 - y w.(x - b))^2 / 2. A step is shortened to 2 / ||x - b||^2 if
+    longer.
 
-    eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0. l1: of the l1 penalty (soft threshold), >= 0.
+    Cost per event 14 d flops; memory per model 6 d itemsize + 64 bytes.
+
+    eta: step size, > 0; default 0.03 / ||x - b||^2. reg: weight of the l2 penalty, >= 0. l1: weight of the l1 penalty
+    (soft threshold), >= 0.
     """
 
     name: ClassVar[str] = "ogd-pair"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.01
+    eta: Positive | None = None
     reg: NonNegative = 0.0
     l1: NonNegative = 0.0
 
@@ -183,23 +174,21 @@ class Kar:
     """Pairwise gradient descent against a buffer of independent samples of the other class (RS-x), linear.
 
     Source: Kar, Sriperumbudur, Jain and Karnick, On the Generalization Ability of Online Learning Algorithms for
-    Pairwise Loss Functions
-    (2013), in the form that FPOGD compares with: the first `budget` events of a class fill its buffer, after that each
-    place takes the
-    class's n-th event with probability 1/n, independently. The step is that of FPOGD with all places weighted equally,
-    shortened alike.
-    Cost per event 6 d budget flops; memory per model (1 + 2 budget) d itemsize + 40 bytes.
+    Pairwise Loss Functions (2013), in the form FPOGD compares with: the first `budget` events of a class fill its
+    buffer; after that each place takes the class's n-th event with probability 1/n, independently. The step is that of
+    FPOGD with all places weighted equally.
 
-    budget: instances stored per class (x), >= 1. eta: constant step size, > 0. reg: weight of the l2 penalty, >= 0. l1:
-    of the l1 penalty
-    (soft threshold), >= 0. seed: of the samples.
+    Cost per event 8 d budget flops; memory per model (1 + 2 budget) d itemsize + 40 bytes.
+
+    budget: instances stored per class (x), >= 1. eta: step size, > 0; default 0.03 / the mean of ||x - b||^2. reg:
+    weight of the l2 penalty, >= 0. l1: weight of the l1 penalty (soft threshold), >= 0. seed: of the samples.
     """
 
     name: ClassVar[str] = "kar"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
     budget: Count = 50
-    eta: Positive = 0.01
+    eta: Positive | None = None
     reg: NonNegative = 0.0
     l1: NonNegative = 0.0
     seed: Seed = 1
@@ -212,24 +201,24 @@ class Kar:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _learn_samples(
-            self.eta, self.reg, self.l1, pool["weights"], pool["instances"], pool["size"], pool["seen"],
+            kernel_step(self.eta), self.reg, self.l1, pool["weights"], pool["instances"], pool["size"], pool["seen"],
             pool["generator"], slots, X, y, scores,
         )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Oam:
-    """OAM: hinge steps against a reservoir of each class, linear.
+    """OAM: hinge steps against a reservoir of the other class, linear.
 
     Source: Zhao, Hoi, Jin and Yang, Online AUC Maximization (2011). An event joins its class's reservoir (a uniform
-    sample without
-    replacement), then learns from every b in the other one with C_t = C max(1, n / budget), n the events of the other
-    class so far:
+    sample without replacement), then learns from every b in the other one. With C_t = C max(1, n / budget), n the events
+    of the other class so far:
     sequential: in turn, w += tau y (x - b), tau = min(C_t / 2, max(0, 1 - y w.(x - b)) / ||x - b||^2);
-    gradient: w += C_t / 2 * sum of y (x - b) over the pairs with y w.(x - b) <= 1, all judged at the old w.
-    The published re-implementation projects w onto a ball and ranks by its running mean; the paper does neither, nor
-    does this.
-    Cost per event 6 d budget flops; memory per model (1 + 2 budget) d itemsize + 40 bytes.
+    gradient: w += C_t / 2 * the sum of y (x - b) over the pairs with y w.(x - b) <= 1, all judged at the old w.
+    The known re-implementation projects w onto a ball and ranks by its running mean; the paper does neither, nor does
+    this.
+
+    Cost per event 8 d budget flops; memory per model (1 + 2 budget) d itemsize + 40 bytes.
 
     update: sequential or gradient. budget: instances stored per class, >= 1. C: weight of the loss, > 0. seed: of the
     reservoirs.
@@ -240,7 +229,7 @@ class Oam:
 
     update: Literal["sequential", "gradient"] = "sequential"
     budget: Count = 100
-    C: Positive = 0.001
+    C: Positive = 0.0001
     seed: Seed = 1
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -257,14 +246,9 @@ class Oam:
 
 
 @kernel
-def _cosines_and_sines(angles: Array, scale: float, Z: Array) -> None:
-    """Z[i] = scale * [cos(angles[i]), sin(angles[i])]; an angle that overflowed counts as 0."""
-    height, count = angles.shape
-    for i in range(height):
-        for j in range(count):
-            angle = angles[i, j] if np.isfinite(angles[i, j]) else 0.0
-            Z[i, j] = scale * np.cos(angle)
-            Z[i, count + j] = scale * np.sin(angle)
+def _fourier_rows(angles: Array, scale: float, Z: Array) -> None:
+    for i in range(len(angles)):
+        fourier_row(angles[i], scale, Z[i])
 
 
 @kernel
@@ -390,10 +374,7 @@ def _join_stratum(strata: Strata, s: int, own: int, z: Array, epsilon: float, ne
     members = strata.members[s, own, nearest]
     if newest or uniform(generator, s) * members < 1.0:
         strata.instances[s, own, nearest] = z
-    centroid = strata.centroids[s, own, nearest]
-    rate = z.dtype.type(1.0 / members)
-    for j in range(len(z)):
-        centroid[j] += rate * z[j] - rate * centroid[j]  # not rate * (z - c): the difference of huge values overflows
+    move_average(strata.centroids[s, own, nearest], z, 1.0 / members)
 
 
 @kernel
@@ -416,14 +397,14 @@ def _mean_squared_distance(spread: Spread, seen: Array, s: int, z: Array) -> flo
     count = min(seen[s, 0] + seen[s, 1] + 1, CALIBRATION)
     if seen[s, 0] + seen[s, 1] < CALIBRATION:
         mean = spread.mean[s]
-        rate = z.dtype.type(1.0 / count)
         deviations = 0.0
         for j in range(len(z)):
-            before = float(z[j]) - float(mean[j])
-            mean[j] += rate * z[j] - rate * mean[j]
-            deviations += before * (float(z[j]) - float(mean[j]))
-        spread.deviations[s] = min(spread.deviations[s] + deviations, _LARGEST)
-    return 2.0 * spread.deviations[s] / count
+            deviations += (float(z[j]) - float(mean[j])) ** 2
+        move_average(mean, z, 1.0 / count)
+        total = spread.deviations[s] + deviations * ((count - 1) / count)
+        if is_finite(total):
+            spread.deviations[s] = total
+    return float(2.0 * spread.deviations[s] / count)
 
 
 @kernel
@@ -453,4 +434,4 @@ def _difference(x: Array, b: Array, direction: Array) -> float:
     for j in range(len(x)):
         direction[j] = x[j] - b[j]
         total += direction[j] * direction[j]
-    return total
+    return float(total)

@@ -19,8 +19,10 @@ _FLOAT64 = np.dtype(np.float64)
 class Pipeline:
     """Scaling before a learner; itself a learner.
 
-    Every model counts the labelled events it has learned (`learned`). Scaling statistics are float64 whatever the dtype of the learner:
-    16 d bytes per model. A labelled event joins the statistics before it is scaled, an unlabelled one is scaled by what was learned before.
+    Every model counts the labelled events it has learned (`learned`) and measures itself: for classification `mistakes` and how often each
+    label occurred (`label_counts`), for regression the sum of squared errors (`squared_error`). Scaling statistics are float64 whatever
+    the dtype of the learner: 16 d bytes per model. A labelled event joins the statistics before it is scaled, an unlabelled one is
+    scaled by what was learned before.
     """
 
     name: ClassVar[str] = "pipeline"
@@ -30,19 +32,13 @@ class Pipeline:
     scaling: Scaling = "standard"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
-        return {"learned": Field((), _INT64)} | self._scaling_fields(shape.dim) | dict(self.learner.fields(shape))
+        return _measure_fields(shape) | self._scaling_fields(shape.dim) | dict(self.learner.fields(shape))
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
         return self.learner.shared(shape)
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         self.learner.step(pool, slots, self._scale(pool, slots, X, ~np.isnan(y)), y, scores)
-
-    def count(self, pool: Pool, slots: Array, y: Array) -> Array:
-        """Count the labelled events; returns for each event how many its model had learned before it, int64 [n]."""
-        before = np.empty(len(slots), np.int64)
-        _count(pool["learned"], slots, y, before)
-        return before
 
     def _scaling_fields(self, dim: int) -> dict[str, Field]:
         if self.scaling == "standard":
@@ -62,9 +58,31 @@ class Pipeline:
         return scaled
 
 
+def _measure_fields(shape: Shape) -> dict[str, Field]:
+    learned = {"learned": Field((), _INT64)}
+    if shape.task is Task.REGRESSION:
+        return learned | {"squared_error": Field((), _FLOAT64)}
+    return learned | {"mistakes": Field((), _INT64), "label_counts": Field((max(2, shape.outputs),), _INT64)}
+
+
 @kernel
-def _count(learned: Array, slots: Array, y: Array, before: Array) -> None:
+def count_labels(slots: Array, classes: Array, wrong: Array, learned: Array, mistakes: Array, label_counts: Array, before: Array) -> None:
+    """Count each event's label (class index, -1: no label) and mistake in its model; `before` [n]: what the model had learned before."""
     for i in range(len(slots)):
-        before[i] = learned[slots[i]]
+        s = slots[i]
+        before[i] = learned[s]
+        if classes[i] >= 0:
+            learned[s] += 1
+            mistakes[s] += wrong[i]
+            label_counts[s, classes[i]] += 1
+
+
+@kernel
+def add_errors(slots: Array, y: Array, scores: Array, learned: Array, squared_error: Array, before: Array) -> None:
+    """The same for regression: squared errors of labelled events."""
+    for i in range(len(slots)):
+        s = slots[i]
+        before[i] = learned[s]
         if not np.isnan(y[i]):
-            learned[slots[i]] += 1
+            learned[s] += 1
+            squared_error[s] += (scores[i, 0] - y[i]) ** 2

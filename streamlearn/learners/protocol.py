@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import gt
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -64,6 +65,10 @@ class Pool:
         return tuple(self._fields)
 
     @property
+    def fields(self) -> Mapping[str, Field]:
+        return self._fields
+
+    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self._arrays.values())
 
@@ -90,6 +95,20 @@ class Pool:
             self.shape = shape
             self._grow(dict(self.learner.fields(shape)), self._capacity)
 
+    def make_room(self, arrays: Mapping[str, Array]) -> None:
+        """Reserve the support vectors that `write` needs for these arrays of one model; lengths of axes are linear in their number."""
+        short = [name for name, field in self._fields.items() if name in arrays and any(map(gt, arrays[name].shape, field.shape))]
+        if not short:
+            return
+        larger = self.learner.fields(replace(self.shape, support=self.shape.support + 1))
+        growth = [
+            -(-(wanted - length) // (more - length))
+            for name in short
+            for length, more, wanted in zip(self._fields[name].shape, larger[name].shape, arrays[name].shape, strict=False)
+            if more > length
+        ]
+        self.reserve(support=self.shape.support + max(growth, default=0))
+
     def read(self, slot: int) -> dict[str, Array]:
         """A copy of one model's arrays."""
         return {name: array[slot].copy() for name, array in self._arrays.items()}
@@ -107,7 +126,7 @@ class Pool:
                 raise ValueError(f"array {name} is {value.dtype}{value.shape}, there is room for {room.dtype}{room.shape}")
         self.reset(slot)
         for name, value in arrays.items():
-            self._arrays[name][slot][_corner(value.shape)] = value
+            self._arrays[name][slot : slot + 1][_corner((1, *value.shape))] = value
 
     @property
     def _capacity(self) -> int:

@@ -2,8 +2,45 @@
 
 from collections.abc import Mapping
 
+from streamlearn.learners.auc_linear import Opauc, Solam, SpamNet
+from streamlearn.learners.avm import Avm
+from streamlearn.learners.budget_perceptrons import BudgetPerceptron, Forgetron, Rbp
+from streamlearn.learners.dual_sgd import DualSgd
+from streamlearn.learners.dual_svrg import DualSvrg
 from streamlearn.learners.fourier import Fogd
+from streamlearn.learners.koil import Koil
+from streamlearn.learners.norma import Norma
+from streamlearn.learners.nystrom import Nogd
+from streamlearn.learners.pairwise import Fpogd, Kar, Oam, OgdPair
+from streamlearn.learners.projectron import Projectron, ProjectronPlusPlus
 from streamlearn.learners.protocol import Learner
+from streamlearn.learners.rrf import Rrf
 from streamlearn.learners.unbudgeted import Ogd, Perceptron
 
-LEARNERS: Mapping[str, type[Learner]] = {learner.name: learner for learner in (Perceptron, Ogd, Fogd)}
+LEARNERS: Mapping[str, type[Learner]] = {
+    learner.name: learner
+    for learner in (
+        Perceptron,
+        Ogd,
+        Norma,
+        Rbp,
+        Forgetron,
+        BudgetPerceptron,
+        Projectron,
+        ProjectronPlusPlus,
+        Fogd,
+        Nogd,
+        DualSgd,
+        DualSvrg,
+        Avm,
+        Rrf,
+        Fpogd,
+        OgdPair,
+        Kar,
+        Oam,
+        Opauc,
+        Solam,
+        SpamNet,
+        Koil,
+    )
+}

@@ -74,3 +74,24 @@ def load(support: Array, position: int, x: Array) -> None:
     """Copy the support vector at `position` into x [dim]."""
     for j in range(len(x)):
         x[j] = support[j, position]
+
+
+@kernel
+def next_in_ring(size: Array, oldest: Array, slot: int, budget: int) -> int:
+    """The position of a new support vector: a free one while there is room, afterwards that of the oldest. size, oldest int64 [slots]."""
+    if size[slot] < budget:
+        size[slot] += 1
+        return int(size[slot] - 1)
+    position = oldest[slot]
+    oldest[slot] = (position + 1) % budget
+    return int(position)
+
+
+@kernel
+def renew(order: Array, age: int) -> int:
+    """Make the position order[age] (ages count from the oldest, 0) the newest and return it; the others keep their order."""
+    position = order[age]
+    for i in range(age, len(order) - 1):
+        order[i] = order[i + 1]
+    order[-1] = position
+    return int(position)

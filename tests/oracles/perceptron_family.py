@@ -1,4 +1,4 @@
-"""The Perceptron with a budget, as the papers' boxes read: removal, removal after shrinking, projection. Quadratic and worse, on purpose."""
+"""The Perceptron with a budget, as the papers' boxes read: removal, removal after shrinking, projection. Slow on purpose."""
 
 import math
 from typing import Any
@@ -40,10 +40,11 @@ class Rbp(Budgeted):
 
 
 class Forgetron(Budgeted):
-    """Dekel et al., self-tuned: shrink all coefficients by the largest factor that the mistakes so far allow, then drop the oldest."""
+    """Dekel et al., self-tuned: scale all coefficients by a factor that the mistakes so far allow, then drop the oldest."""
 
-    def __init__(self, task: Task, budget: int, **parameters: Any) -> None:
+    def __init__(self, task: Task, budget: int, capped: bool = False, **parameters: Any) -> None:
         super().__init__(task, budget, **parameters)
+        self.capped = capped
         self.mistakes = 0
         self.damage = 0.0
 
@@ -70,12 +71,15 @@ class Forgetron(Budgeted):
         self.coefficients = [factor * a for a in self.coefficients]
 
     def factor(self, weight: float, mu: float) -> float:
+        """The roots of (weight phi)^2 + 2 weight phi (1 - phi mu) = 15/32 mistakes - damage bound the factor, unless 1 is allowed."""
         a, b, c = weight**2 - 2 * weight * mu, 2 * weight, self.damage - 15 / 32 * self.mistakes
         if a + b + c <= 0:
             return 1.0
         if a == 0:
             return max(0.0, min(1.0, -c / b))
-        return float((-b + np.sign(a) * math.sqrt(b * b - 4 * a * c)) / (2 * a))
+        within, beyond = sorted(((-b + sign * math.sqrt(b * b - 4 * a * c)) / (2 * a) for sign in (1, -1)), key=abs)
+        as_published = a < 0 and not self.capped and beyond * max(self.eta, np.abs(self.coefficients[:-1]).max()) <= 1e6 * self.eta
+        return beyond if as_published else max(0.0, min(1.0, within))
 
     @staticmethod
     def deviation(weight: float, mu: float, factor: float) -> float:
@@ -96,7 +100,10 @@ class BudgetPerceptron(Budgeted):
         if not self.full:
             self.append(x, coefficient)
             return
-        most_redundant = int(np.argmax([self.margin_without_itself(i) for i in range(self.budget)]))
+        most_redundant = 0
+        for i in range(1, self.budget):  # margins within 1e-6 are equal: the first one wins
+            if self.margin_without_itself(i) > self.margin_without_itself(most_redundant) + 1e-6:
+                most_redundant = i
         self.vectors[most_redundant], self.coefficients[most_redundant] = x, coefficient
 
     def margin_without_itself(self, i: int) -> float:

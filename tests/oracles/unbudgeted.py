@@ -23,8 +23,9 @@ class KernelModel:
     """f(x) = sum_i coefficients[i] k(vectors[i], x) [outputs], oldest first, and the classes met so far."""
 
     def __init__(
-        self, task: Task, *, outputs: int = 1, declared: int = 0, sigma: float = 1.0, eta: float = 1.0, epsilon: float = 0.1, kernel: str = "gaussian"
-    ) -> None:
+        self, task: Task, *, outputs: int = 1, declared: int = 0, sigma: float = 1.0, eta: float = 1.0, epsilon: float = 0.1,
+        kernel: str = "gaussian",
+    ) -> None:  # fmt: skip
         self.task, self.sigma, self.eta, self.epsilon, self.kernel = task, sigma, eta, epsilon, kernel
         self.known = np.arange(outputs) < (declared if task is Task.MULTICLASS else 1)
         self.vectors: list[Vector] = []

@@ -1,0 +1,1 @@
+"""Running learners over files: backtests, reports, plots."""

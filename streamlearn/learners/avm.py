@@ -1,0 +1,136 @@
+"""AVM: SGD whose events are represented by the core points of cells that cover the data (Le et al., Approximation Vector Machines)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.generator import initial_state, uniform
+from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
+from streamlearn.learners.coverage import CELLS, HYPERSPHERE, CellName, covering_core
+from streamlearn.learners.losses import REGRESSION, SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, support_fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class Avm:
+    """AVM: SGD with steps 1 / (reg t) in which the nearest core point stands for an event that falls into its cell.
+
+    Source: Le et al., Algorithms 2 (binary, regression) and 5 (multi-class) with the coverage of Algorithm 3
+    (hypersphere) or 4 (hyperrectangle). Every learned event shrinks the model by (t-1)/t; with probability
+    max(0, 1 - beta / t^rho) it gives its step -slope / (reg t) to the nearest core whose cell holds it, otherwise it
+    becomes a core with that coefficient, even if that is 0. The model is stored without the common factor 1 / (reg t),
+    so shrinking is free. The last iterate predicts, not an average. With the l2 loss and reg <= 1 w is projected on the
+    ball of radius max |y| / sqrt(reg), max over the labels so far; ||w||^2 is kept incrementally.
+
+    delta is the diameter of a cell: a hypersphere has the radius delta / 2, a hyperrectangle the half-side
+    delta / (2 sqrt(d)), borders included. In the authors' program delta is the radius, or the half-side; the paper's
+    Algorithm 4 has the half-side delta / sqrt(d), which contradicts its own definition of diameter. The program also
+    has beta / (t rho), steps at a margin of exactly 1, does not project, and drops events when its core set is full.
+
+    Cost per event O(d S + S outputs) for S cores; l2: at most twice that. Memory per model
+    S (d + outputs) * itemsize + outputs + 40 bytes. Without a budget S grows until the cells cover the data.
+
+    delta: > 0. cell: hypersphere or hyperrectangle. budget: most cores, >= 1; when it is full the nearest core stands
+    for any event; None: no limit. beta, rho: of the probability above, >= 0; beta = 0: always. sigma: kernel width, > 0.
+    reg: lambda of reg / 2 ||w||^2, > 0. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
+    half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the random choices.
+    """
+
+    name: ClassVar[str] = "avm"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    delta: Positive = 1.0
+    cell: CellName = "hypersphere"
+    budget: Count | None = None
+    beta: NonNegative = 0.0
+    rho: NonNegative = 1.0
+    sigma: Positive = 1.0
+    reg: Positive = 1e-3
+    loss: str = ""  # "": hinge, or eps for regression
+    epsilon: NonNegative = 0.1
+    kernel: KernelName = "gaussian"
+    seed: Seed = 1
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return (
+            class_fields(shape)
+            | support_fields(shape, shape.support if self.budget is None else self.budget)
+            | {
+                "rounds": Field((), np.dtype(np.int64)),
+                "squared_norm": Field((), np.dtype(np.float64)),
+                "largest_label": Field((), np.dtype(np.float64)),
+                "generator": Field((), np.dtype(np.int64), initial_state(self.seed)),
+            }
+        )
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        loss = self.loss or ("eps" if pool.shape.task is Task.REGRESSION else "hinge")
+        aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
+        cell = CELLS[self.cell]
+        reach = self.delta / 2.0 if cell == HYPERSPHERE else self.delta / (2.0 * np.sqrt(pool.shape.dim))
+        start = 0
+        while start < len(slots):
+            start = _descend(
+                aim, KERNELS[self.kernel], self.sigma, self.reg, cell, reach, self.budget is not None, self.beta, self.rho,
+                pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["rounds"], pool["squared_norm"],
+                pool["largest_label"], pool["generator"], start, slots, X, y, scores,
+            )  # fmt: skip
+            if start < len(slots):
+                pool.reserve(support=pool.shape.support + 1)
+
+
+@kernel
+def _descend(
+    aim: Objective, code: int, sigma: float, reg: float, cell: int, reach: float, capped: bool, beta: float, rho: float,
+    known: Array, support: Array, coefficients: Array, size: Array, rounds: Array, squared_norm: Array, largest_label: Array,
+    generator: Array, start: int, slots: Array, X: Array, y: Array, scores: Array,
+) -> int:  # fmt: skip
+    """Learn the events from `start` on; returns the first one that may need more room for cores than there is, else len(slots)."""
+    room = support.shape[2]
+    row, distances, extents = np.empty(room, X.dtype), np.empty(room, X.dtype), np.empty(room, X.dtype)
+    f, slopes = np.empty(scores.shape[1], X.dtype), np.empty(scores.shape[1], X.dtype)
+    core_x = np.empty(X.shape[1], X.dtype)
+    in_ball = aim.task == REGRESSION and aim.loss == SQUARED and reg <= 1.0
+    for i in range(start, len(slots)):
+        s = slots[i]
+        if size[s] == room and not capped:
+            return i
+        kernel_row(code, sigma, support[s], size[s], X[i], row)
+        expansion(row, coefficients[s], size[s], f)
+        for c in range(len(f)):
+            f[c] /= reg * max(rounds[s], 1)
+        publish_scores(f, known[s], scores[i])
+        if np.isnan(y[i]):
+            continue
+        rounds[s] += 1
+        output_slopes(aim, y[i], f, known[s], slopes)
+        core = -1
+        if size[s] == room:
+            core = covering_core(cell, np.inf, support[s], size[s], X[i], distances, extents)
+        elif beta == 0.0 or uniform(generator, s) <= 1.0 - beta / rounds[s] ** rho:
+            core = covering_core(cell, reach, support[s], size[s], X[i], distances, extents)
+        if core < 0:
+            core = size[s]
+            support[s, :, core] = X[i]
+            size[s] += 1
+        if in_ball:
+            load(support[s], core, core_x)
+            kernel_row(code, sigma, support[s], size[s], core_x, row)
+            expansion(row, coefficients[s], size[s], f)
+            squared_norm[s] += norm_gained(-slopes[0], f[0])
+        for c in range(len(slopes)):
+            coefficients[s, core, c] -= slopes[c]
+        if in_ball:
+            largest_label[s] = max(largest_label[s], abs(y[i]))
+            factor = factor_into_ball(squared_norm[s], largest_label[s], reg, rounds[s])
+            scale_rows(coefficients[s], size[s], factor)
+            squared_norm[s] *= factor * factor
+    return len(slots)

@@ -1,0 +1,154 @@
+"""Linear learners, with the identity in place of a feature map: Perceptron, Passive-Aggressive and online gradient descent."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.learners.linear import dot, gradient_step, linear_outputs, stable_step
+from streamlearn.learners.losses import (
+    SQUARED,
+    Objective,
+    class_fields,
+    mistakes_only,
+    objective,
+    output_slopes,
+    publish_scores,
+)  # fmt: skip
+from streamlearn.learners.parameters import NonNegative, Positive
+from streamlearn.learners.passive_aggressive import VARIANTS, Variant, passive_aggressive_objective, passive_aggressive_step, suffered_loss
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+
+LARGEST_FEATURE = 1e9  # features are clipped to +-this, so that sums of their products stay finite in float32
+
+_CONSTANT = -1  # rule of steps, besides the variants of Passive-Aggressive
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPerceptron:
+    """Linear Perceptron: a mistake adds the event's features to the weights of its class (and subtracts them from those of the best wrong).
+
+    Source: Rosenblatt (1958); multi-class as Crammer and Singer (2003). Regression steps by eta * sign(y - f) while
+    |y - f| > epsilon. Features are clipped to +-1e9. Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs
+    bytes per model.
+
+    eta: size of an update (binary and multi-class predictions do not depend on it), > 0. epsilon: half-width of the zone without
+    updates (regression), >= 0. intercept: learn a constant term, as the weight of a feature that is always 1.
+    """
+
+    name: ClassVar[str] = "linear-perceptron"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    eta: Positive = 0.1
+    epsilon: NonNegative = 0.1
+    intercept: bool = True
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return _fields(shape, self.intercept)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        aim = mistakes_only(pool.shape.task, self.epsilon)
+        _learn(aim, _CONSTANT, self.eta, 1.0, pool["known"], pool["weights"], slots, X, y, scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPassiveAggressive:
+    """Linear Passive-Aggressive: the smallest change of the weights that removes the loss of the event, damped by C.
+
+    Source: Crammer et al., Online Passive-Aggressive Algorithms (2006), figure 1 and sections 5 and 7. With n the squared norm of
+    the features (twice that for the pair of the right class and the best wrong class), tau = min(C, loss / n) (PA-I) or
+    loss / (n + 1 / (2 C)) (PA-II). Losses: hinge; for regression |y - f| - epsilon above 0. Features are clipped to +-1e9.
+    Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs bytes per model.
+
+    variant: PA-I or PA-II. C: aggressiveness, > 0; for regression in units of the target. epsilon: half-width of the zone without
+    loss (regression), >= 0. intercept: learn a constant term, as the weight of a feature that is always 1.
+    """
+
+    name: ClassVar[str] = "linear-pa"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    variant: Variant = "PA-I"
+    C: Positive = 0.01
+    epsilon: NonNegative = 0.1
+    intercept: bool = True
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return _fields(shape, self.intercept)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        aim = passive_aggressive_objective(pool.shape.task, self.epsilon)
+        _learn(aim, VARIANTS[self.variant], self.C, 1.0, pool["known"], pool["weights"], slots, X, y, scores)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearOgd:
+    """Linear online gradient descent with a constant step size, for every loss.
+
+    Source: Zinkevich (2003); the form of Lu et al. with the identity as feature map. For the squared loss a step is never longer
+    than 2 / ||z||^2, beyond which it would enlarge the error it corrects. Features are clipped to +-1e9.
+    Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs bytes per model.
+
+    eta: constant step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width
+    of the zone without updates (squared, eps), >= 0. normalise: scale the features by 1 / sqrt(their number), so that eta does not
+    depend on it. intercept: learn a constant term, as the weight of a feature that is always 1.
+    """
+
+    name: ClassVar[str] = "linear-ogd"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    eta: Positive = 0.3
+    loss: str = ""  # "": logistic, or squared for regression
+    epsilon: NonNegative = 0.1
+    normalise: bool = True
+    intercept: bool = True
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return _fields(shape, self.intercept)
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        task = pool.shape.task
+        aim = objective(task, self.loss or ("squared" if task is Task.REGRESSION else "logistic"), epsilon=self.epsilon)
+        scale = 1.0 / math.sqrt(pool["weights"].shape[2]) if self.normalise else 1.0
+        _learn(aim, _CONSTANT, self.eta, scale, pool["known"], pool["weights"], slots, X, y, scores)
+
+
+def _fields(shape: Shape, intercept: bool) -> dict[str, Field]:
+    return class_fields(shape) | {"weights": Field((shape.outputs, shape.dim + intercept), shape.dtype)}
+
+
+@kernel
+def _learn(
+    aim: Objective, rule: int, size: float, scale: float, known: Array, weights: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    """size: eta of a constant step, or C of Passive-Aggressive."""
+    dim = X.shape[1]
+    z = np.full(weights.shape[2], scale, X.dtype)
+    f = np.empty(scores.shape[1], X.dtype)
+    slopes = np.empty(scores.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s = slots[i]
+        for j in range(dim):
+            z[j] = scale * min(max(X[i, j], -LARGEST_FEATURE), LARGEST_FEATURE)
+        linear_outputs(weights[s], z, f)
+        publish_scores(f, known[s], scores[i])
+        if np.isnan(y[i]) or not output_slopes(aim, y[i], f, known[s], slopes):
+            continue
+        norm = dot(z, z)
+        if rule == _CONSTANT:
+            step = stable_step(size, norm) if aim.loss == SQUARED else size
+        else:
+            step = passive_aggressive_step(rule, size, suffered_loss(aim, y[i], f, slopes), norm * dot(slopes, slopes))
+        gradient_step(weights[s], step, slopes, z)

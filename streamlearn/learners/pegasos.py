@@ -1,0 +1,262 @@
+"""Stochastic gradient descent on the SVM's objective with steps 1 / (lambda t): kernel Pegasos, and BSGD on a budget."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+from streamlearn.learners.gram import add_projection, drop, gram_fields, in_span, join, move, project
+from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.parameters import Count, KernelName, Positive
+from streamlearn.learners.protocol import Field, Pool, Shape, Task
+from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
+
+_REMOVAL, _MERGING, _PROJECTION = range(3)
+_STRATEGIES = {"removal": _REMOVAL, "merging": _MERGING, "projection": _PROJECTION}
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_TOLERANCE = 1e-4  # of h when merging
+_FARTHEST = 5.0  # merging vectors of opposite signs: how far beyond the larger one, in distances between the two
+_LARGEST_EXPONENT = 700.0  # exp(-x) of more than this is 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pegasos:
+    """Kernel Pegasos: stochastic gradient descent on reg ||w||^2 / 2 + hinge loss with steps 1 / (reg t). No budget.
+
+    Source: Shalev-Shwartz, Singer, Srebro and Cotter, Pegasos (2011), figure 3, on the stream instead of random draws, without
+    the optional projection and without bias. Every event shrinks all coefficients by 1 - 1/t; every margin below 1 adds a
+    support vector with coefficient 1 / (reg t). So after t events all are +-1 / (reg t): +-1 is stored, and f is divided by reg t.
+    Cost per event O(n d) and memory (d + outputs) * n * itemsize + outputs + 16 bytes for n updates so far: it grows without end.
+
+    reg: lambda, > 0; the papers search 2^-4 to 2^16 over the number of events. sigma: kernel width, > 0. kernel: gaussian,
+    laplacian or cauchy.
+    """
+
+    name: ClassVar[str] = "pegasos"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS})
+
+    reg: Positive = 1e-2
+    sigma: Positive = 1.0
+    kernel: KernelName = "gaussian"
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return class_fields(shape) | support_fields(shape, shape.support) | {"events": Field((), np.dtype(np.int64))}
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        pool.reserve(support=int(pool["size"][slots].max(initial=0)) + len(slots))
+        _add_all(
+            objective(pool.shape.task, "hinge"), KERNELS[self.kernel], self.sigma, self.reg, pool["known"], pool["support"],
+            pool["coefficients"], pool["size"], pool["events"], slots, X, y, scores,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bsgd:
+    """BSGD: kernel Pegasos on a budget. Above it the support vector with the smallest coefficients goes.
+
+    Source: Wang, Crammer and Vucetic, Breaking the Curse of Kernelization (2012), algorithm 1 with section 4.2 for removal,
+    projection and merging. The vector with the smallest ||coefficients|| among the B + 1, the oldest on ties, is
+    - removal: dropped (with the hinge loss all are equal in size, so that the oldest goes);
+    - projection: projected onto the others. A new vector in the span of the others (squared distance at most 1e-8, float32
+      1e-5) moves their coefficients and is not stored: the same model in exact arithmetic;
+    - merging (gaussian kernel): replaced, together with the partner that loses least, by the one vector h x + (1 - h) x' that
+      keeps the largest norm, h found by golden-section search to 1e-4. It has the partner's age. The search covers [0, 1/2]
+      for coefficients that agree (the best is nearer to the larger one) and [-5, 0] for those that do not.
+    As in Pegasos, t reg times the coefficients are stored.
+    Cost per event O(B (d + outputs)); above the budget also: projection O(B^2) on average (O(B^3) once in B times), merging
+    O(B d) and B searches. Memory (d + outputs) (B + 1) itemsize + 8 (B + 1) + outputs + 24 bytes per model; projection
+    8 (B + 1)^2 more.
+
+    budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0. kernel: gaussian,
+    laplacian or cauchy.
+    """
+
+    name: ClassVar[str] = "bsgd"
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS})
+
+    budget: Count = 100
+    strategy: Literal["removal", "projection", "merging"] = "merging"
+    reg: Positive = 1e-2
+    sigma: Positive = 1.0
+    kernel: KernelName = "gaussian"
+
+    def __post_init__(self) -> None:
+        if self.strategy == "merging" and self.kernel != "gaussian":
+            raise ValueError(f"strategy = 'merging' needs kernel = 'gaussian', not {self.kernel!r}; use strategy removal or projection")
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        columns = self.budget + 1
+        return (
+            class_fields(shape)
+            | support_fields(shape, columns)
+            | {"events": Field((), np.dtype(np.int64)), "age": Field((columns,), np.dtype(np.int64))}
+            | gram_fields(columns if self.strategy == "projection" else 0)
+        )
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        _add_within_budget(
+            objective(pool.shape.task, "hinge"), KERNELS[self.kernel], self.sigma, self.reg, _STRATEGIES[self.strategy],
+            in_span(X.dtype), pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["events"], pool["age"],
+            pool["inverse"], pool["removals"], slots, X, y, scores,
+        )  # fmt: skip
+
+
+@kernel
+def _add_all(
+    aim: Objective, code: int, sigma: float, reg: float, known: Array, support: Array, coefficients: Array, size: Array,
+    events: Array, slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    row = np.empty(support.shape[2], X.dtype)
+    f = np.empty(scores.shape[1], X.dtype)
+    slopes = np.empty(scores.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s = slots[i]
+        kernel_row(code, sigma, support[s], size[s], X[i], row)
+        _outputs(row, coefficients[s], size[s], reg, events[s], f)
+        publish_scores(f, known[s], scores[i])
+        if np.isnan(y[i]):
+            continue
+        events[s] += 1
+        if output_slopes(aim, y[i], f, known[s], slopes):
+            store(support[s], coefficients[s], size[s], X[i], slopes, 1.0)
+            size[s] += 1
+
+
+@kernel
+def _add_within_budget(
+    aim: Objective, code: int, sigma: float, reg: float, strategy: int, smallest: float, known: Array, support: Array,
+    coefficients: Array, size: Array, events: Array, age: Array, inverse: Array, removals: Array,
+    slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    columns = support.shape[2]
+    row = np.empty(columns, X.dtype)
+    weights = np.empty(columns, np.float64)
+    leaving = np.empty(X.shape[1], X.dtype)
+    f = np.empty(scores.shape[1], X.dtype)
+    slopes = np.empty(scores.shape[1], X.dtype)
+    for i in range(len(slots)):
+        s = slots[i]
+        n = size[s]
+        kernel_row(code, sigma, support[s], n, X[i], row)
+        _outputs(row, coefficients[s], n, reg, events[s], f)
+        publish_scores(f, known[s], scores[i])
+        if np.isnan(y[i]):
+            continue
+        events[s] += 1
+        if not output_slopes(aim, y[i], f, known[s], slopes):
+            continue
+        if strategy == _PROJECTION:
+            distance = project(inverse[s], n, row, weights)
+            if distance <= smallest:
+                add_projection(coefficients[s], n, 1.0, slopes, weights)
+                continue
+            join(inverse[s], n, weights, distance)
+        store(support[s], coefficients[s], n, X[i], slopes, 1.0)
+        age[s, n] = events[s]
+        if n + 1 < columns:
+            size[s] += 1
+            continue
+        r = _smallest(coefficients[s], age[s])
+        if strategy == _PROJECTION:
+            drop(code, sigma, support[s], coefficients[s], columns, inverse[s], removals, s, r)
+        else:
+            if strategy == _MERGING:
+                load(support[s], r, leaving)
+                kernel_row(code, sigma, support[s], columns, leaving, row)
+                _merge(support[s], coefficients[s], age[s], r, leaving, row)
+            move(support[s], coefficients[s], columns - 1, r)
+        age[s, r] = age[s, columns - 1]
+
+
+@kernel
+def _outputs(row: Array, coefficients: Array, size: int, reg: float, events: int, f: Array) -> None:
+    """f = expansion / (reg t) after t events."""
+    expansion(row, coefficients, size, f)
+    for c in range(len(f)):
+        f[c] /= reg * max(events, 1)
+
+
+@kernel
+def _product(coefficients: Array, a: int, b: int) -> float:
+    total = 0.0
+    for c in range(coefficients.shape[1]):
+        total += float(coefficients[a, c]) * coefficients[b, c]
+    return total
+
+
+@kernel
+def _smallest(coefficients: Array, age: Array) -> int:
+    """The position with the smallest coefficients, the oldest on ties."""
+    best, least = 0, _product(coefficients, 0, 0)
+    for b in range(1, len(age)):
+        norm = _product(coefficients, b, b)
+        if norm < least or (norm == least and age[b] < age[best]):
+            best, least = b, norm
+    return best
+
+
+@kernel
+def _merge(support: Array, coefficients: Array, age: Array, r: int, x: Array, row: Array) -> None:
+    """Merge the vector x at r, with kernel values `row`, into the partner that loses least, the oldest on ties; r is left as it was."""
+    own = _product(coefficients, r, r)
+    partner, best_h, least = -1, 0.0, np.inf
+    for b in range(len(row)):
+        if b != r:
+            shared, other = _product(coefficients, r, b), _product(coefficients, b, b)
+            h, kept = _best_merge(own, shared, other, row[b])
+            loss = own + 2.0 * shared * row[b] + other - kept
+            if partner < 0 or loss < least or (loss == least and age[b] < age[partner]):
+                partner, best_h, least = b, h, loss
+    of_x, of_partner = _similarities(row[partner], best_h)
+    for c in range(coefficients.shape[1]):
+        coefficients[partner, c] = of_x * coefficients[r, c] + of_partner * coefficients[partner, c]
+    for j in range(len(x)):
+        support[j, partner] = best_h * x[j] + (1.0 - best_h) * support[j, partner]
+
+
+@kernel
+def _similarities(k: float, h: float) -> tuple[float, float]:
+    """Gaussian kernel values of z = h x + (1 - h) x' with x and with x', for k = k(x, x')."""
+    exponent = -math.log(k) if k > 0.0 else _LARGEST_EXPONENT
+    return math.exp(-exponent * (1.0 - h) ** 2), math.exp(-exponent * h * h)
+
+
+@kernel
+def _kept(own: float, shared: float, other: float, k: float, h: float) -> float:
+    """Squared norm of the vector that x and x' are merged into; own, shared, other: products of their coefficients."""
+    of_x, of_other = _similarities(k, h)
+    return own * of_x * of_x + 2.0 * shared * of_x * of_other + other * of_other * of_other
+
+
+@kernel
+def _best_merge(own: float, shared: float, other: float, k: float) -> tuple[float, float]:
+    """(h, squared norm kept) of the best merge of x into x', for own <= other."""
+    low, high = (0.0, 0.5) if shared >= 0.0 else (-_FARTHEST, 0.0)
+    best_h, best = low, _kept(own, shared, other, k, low)
+    at_high = _kept(own, shared, other, k, high)
+    if at_high > best:
+        best_h, best = high, at_high
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = _kept(own, shared, other, k, left), _kept(own, shared, other, k, right)
+    while high - low > _TOLERANCE:
+        if at_left >= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = _kept(own, shared, other, k, left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = _kept(own, shared, other, k, right)
+    h = (low + high) / 2.0
+    kept = _kept(own, shared, other, k, h)
+    return (h, kept) if kept > best else (best_h, best)

@@ -1,0 +1,42 @@
+"""Compiling kernels ahead of time."""
+
+import numpy as np
+
+from streamlearn.config import Config, make_learner
+from streamlearn.events.columns import Events
+from streamlearn.learners.pipeline import Pipeline
+from streamlearn.learners.registry import LEARNERS
+from streamlearn.processor import ModelSpec, Processor
+
+
+def compile_config(config: Config) -> None:
+    """The kernels of a configuration's streams."""
+    for stream in config.streams:
+        spec = stream.model_spec(stream.dim or 4, config.worker.dtype)
+        learn_example(Processor(spec))
+
+
+def compile_all(name: str) -> None:
+    """The kernels of a learner with default hyper-parameters, for all its tasks and both dtypes."""
+    for task in sorted(LEARNERS[name].tasks):
+        for dtype in (np.float32, np.float64):
+            spec = ModelSpec(pipeline=Pipeline(learner=make_learner({"name": name})), task=task, dim=4, dtype=np.dtype(dtype))
+            learn_example(Processor(spec))
+
+
+def learn_example(processor: Processor) -> None:
+    """Two labelled events and two without labels through a processor that is thrown away."""
+    spec, rows = processor.spec, 2
+    labels = list(spec.labels[:rows]) if len(spec.labels) >= rows else [-1, 1]
+    for labelled in (True, False):
+        processor.process(
+            Events(
+                rows=np.arange(rows),
+                ids=[None] * rows,
+                keys=[""] * rows,
+                times=np.zeros(rows),
+                X=np.eye(rows, spec.dim, dtype=spec.dtype),
+                y=np.array([-1.0, 1.0]) if labelled else np.full(rows, np.nan),
+                labels=labels if labelled else [None] * rows,
+            )
+        )

@@ -1,0 +1,81 @@
+"""Linear Perceptron, Passive-Aggressive and gradient descent on explicit weight vectors."""
+
+import math
+
+import numpy as np
+from oracles.losses import slopes
+from oracles.passive_aggressive import hinge, step_size
+from oracles.unbudgeted import Matrix, Vector, strongest_rival
+
+from streamlearn.learners.protocol import Task
+
+
+class LinearModel:
+    """f(x) = W z [outputs], z the features, clipped to +-1e9, and a 1 if there is an intercept, all scaled."""
+
+    def __init__(
+        self, task: Task, dim: int, *, outputs: int, declared: int, intercept: bool, scale: float = 1.0, epsilon: float = 0.1
+    ) -> None:
+        self.task, self.intercept, self.scale, self.epsilon = task, intercept, scale, epsilon
+        self.known = np.arange(outputs) < (declared if task is Task.MULTICLASS else 1)
+        self.W = np.zeros((outputs, dim + intercept))
+
+    def features(self, x: Vector) -> Vector:
+        clipped = np.clip(x, -1e9, 1e9)
+        return self.scale * (np.append(clipped, 1.0) if self.intercept else clipped)
+
+    def play(self, X: Matrix, y: Vector) -> Matrix:
+        scores = np.empty((len(X), len(self.known)))
+        for x, label, row in zip(X, y, scores, strict=True):
+            z = self.features(x)
+            f = self.W @ z
+            row[:] = np.where(self.known, f, -np.inf)
+            if not np.isnan(label):
+                if self.task is Task.MULTICLASS:
+                    self.known[int(label)] = True
+                self.W += np.outer(self.step(z, f, label), z)
+        return scores
+
+    def step(self, z: Vector, f: Vector, label: float) -> Vector:
+        """How far the weights of each output move along z."""
+        raise NotImplementedError
+
+
+class LinearPerceptron(LinearModel):
+    eta = 0.3
+
+    def step(self, z: Vector, f: Vector, label: float) -> Vector:
+        if self.task is Task.REGRESSION:
+            error = label - f
+            return self.eta * np.sign(error) * (np.abs(error) > self.epsilon)
+        if self.task is Task.BINARY:
+            return self.eta * np.array([label]) * ((f[0] >= 0) != (label > 0))
+        rival = strongest_rival(f, self.known, int(label))
+        if rival is None or (f[int(label)], -int(label)) > (f[rival], -rival):
+            return np.zeros(len(f))
+        direction = np.zeros(len(f))
+        direction[int(label)], direction[rival] = self.eta, -self.eta
+        return direction
+
+
+class LinearPassiveAggressive(LinearModel):
+    C, variant = 0.3, "PA-I"
+
+    def step(self, z: Vector, f: Vector, label: float) -> Vector:
+        if self.task is Task.REGRESSION:
+            loss, direction = max(0.0, abs(label - f[0]) - self.epsilon), np.sign(label - f)
+        else:
+            loss, direction = hinge(self.task, label, f, self.known)
+        return step_size(self.variant, self.C, loss, float(direction @ direction) * float(z @ z)) * direction
+
+
+class LinearOgd(LinearModel):
+    eta, loss = 0.3, "hinge"
+
+    def step(self, z: Vector, f: Vector, label: float) -> Vector:
+        eta = min(self.eta, 2 / float(z @ z)) if self.loss in ("squared", "l2") and z.any() else self.eta
+        return -eta * slopes(self.task, self.loss, label, f, self.known, epsilon=self.epsilon)
+
+
+def scale(features: int, normalise: bool) -> float:
+    return 1 / math.sqrt(features) if normalise else 1.0
