@@ -71,7 +71,7 @@ def _begin(models: PartitionModels, restorer: Restorer, settings: CheckpointConf
     return _after_gap(models, _checked_start(models, marker), settings, metrics)
 
 
-def _begin_anew(models: PartitionModels, last: Marker | None, cause: MismatchError, settings: CheckpointConfig, metrics: Metrics) -> int:
+def _begin_anew(models: PartitionModels, last: Marker | None, cause: MismatchError, settings: CheckpointConfig) -> int:
     place = f"{models.models_partition.topic} [{models.models_partition.partition}]"
     if settings.on_change == "refuse":
         raise RecoveryError(

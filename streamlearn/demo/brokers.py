@@ -120,8 +120,7 @@ def _mock_cluster(folder: Path, keep: bool, stack: ExitStack) -> Broker:
         )
     process = identify(child.pid)
     stack.callback(end, process, _STOP_TIMEOUT)
-    with child.stdout or open(0) as output:
-        bootstrap = output.readline().strip()
+    bootstrap = child.stdout.readline().strip() if child.stdout else ""
     if not bootstrap:
         raise BrokerUnavailable(f"the mock cluster did not start; see {log.name}")
     return Broker(bootstrap, f"MOCK cluster (no guarantees) at {bootstrap}", process, mock=True)

@@ -80,7 +80,7 @@ class Fpogd:
     (the published program moves it away from them). A step is shortened to 2 / sum_j |C_j|/n ||z - b_j||^2 if longer,
     beyond which it would overshoot: never the case on Fourier features with eta <= 1/2.
 
-    Cost per event (2 d + 12 strata + 20) frequencies flops. Memory per model (2 + 4 strata) F itemsize + 16 strata + 48
+    Cost per event (2 d + 22 strata + 20) frequencies flops. Memory per model (2 + 4 strata) F itemsize + 16 strata + 48
     bytes with F = 2 frequencies (linear: F = d); shared by all models d frequencies itemsize.
 
     map: fourier, or linear (z = x). frequencies: >= 1. sigma: kernel width, > 0; default sqrt(d / 2), the paper's
@@ -145,7 +145,7 @@ class OgdPair:
     compares with it: w <- (1 - eta reg) w - eta grad (1 - y w.(x - b))^2 / 2. A step is shortened to 2 / ||x - b||^2 if
     longer.
 
-    Cost per event 14 d flops; memory per model 6 d itemsize + 64 bytes.
+    Cost per event 16 d flops; memory per model 6 d itemsize + 64 bytes.
 
     eta: step size, > 0; default 0.03 / ||x - b||^2. reg: weight of the l2 penalty, >= 0. l1: weight of the l1 penalty
     (soft threshold), >= 0.

@@ -18,6 +18,8 @@ Variant = Literal["PA-I", "PA-II"]
 PA_I, PA_II = range(2)
 VARIANTS: Mapping[str, int] = {"PA-I": PA_I, "PA-II": PA_II}
 
+_ROUNDING = 1e-6  # a change that saves less than this share of the loss saves nothing (a tie is common: B = 1 and coefficients of C)
+
 
 @dataclass(frozen=True, kw_only=True)
 class PassiveAggressive:
@@ -285,7 +287,7 @@ def _pays(
     if output_slopes(aim, label, moved, known, slopes):
         after = suffered_loss(aim, label, moved, slopes)
     output_slopes(aim, label, f, known, slopes)
-    return change / 2.0 + C * after < C * loss
+    return change / 2.0 + C * after < (1.0 - _ROUNDING) * C * loss
 
 
 @kernel

@@ -32,7 +32,11 @@ class Pipeline:
     scaling: Scaling = "standard"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
-        return _measure_fields(shape) | self._scaling_fields(shape.dim) | dict(self.learner.fields(shape))
+        own = _measure_fields(shape) | self._scaling_fields(shape.dim)
+        learner = self.learner.fields(shape)
+        if shared_names := own.keys() & learner.keys():
+            raise ValueError(f"learner {self.learner.name} must not use the field names {sorted(shared_names)}")
+        return own | dict(learner)
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
         return self.learner.shared(shape)

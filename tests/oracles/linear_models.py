@@ -14,9 +14,12 @@ class LinearModel:
     """f(x) = W z [outputs], z the features, clipped to +-1e9, and a 1 if there is an intercept, all scaled."""
 
     def __init__(
-        self, task: Task, dim: int, *, outputs: int, declared: int, intercept: bool, scale: float = 1.0, epsilon: float = 0.1
-    ) -> None:
-        self.task, self.intercept, self.scale, self.epsilon = task, intercept, scale, epsilon
+        self, task: Task, dim: int, *, outputs: int, declared: int, intercept: bool, normalise: bool = False, epsilon: float = 0.1,
+        eta: float = 0.3, C: float = 1.0, variant: str = "PA-I", loss: str = "hinge",
+    ) -> None:  # fmt: skip
+        self.task, self.intercept, self.epsilon = task, intercept, epsilon
+        self.eta, self.C, self.variant, self.loss = eta, C, variant, loss
+        self.scale = 1 / math.sqrt(dim + intercept) if normalise else 1.0
         self.known = np.arange(outputs) < (declared if task is Task.MULTICLASS else 1)
         self.W = np.zeros((outputs, dim + intercept))
 
@@ -42,8 +45,6 @@ class LinearModel:
 
 
 class LinearPerceptron(LinearModel):
-    eta = 0.3
-
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
         if self.task is Task.REGRESSION:
             error = label - f
@@ -59,8 +60,6 @@ class LinearPerceptron(LinearModel):
 
 
 class LinearPassiveAggressive(LinearModel):
-    C, variant = 0.3, "PA-I"
-
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
         if self.task is Task.REGRESSION:
             loss, direction = max(0.0, abs(label - f[0]) - self.epsilon), np.sign(label - f)
@@ -70,12 +69,7 @@ class LinearPassiveAggressive(LinearModel):
 
 
 class LinearOgd(LinearModel):
-    eta, loss = 0.3, "hinge"
-
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
         eta = min(self.eta, 2 / float(z @ z)) if self.loss in ("squared", "l2") and z.any() else self.eta
         return -eta * slopes(self.task, self.loss, label, f, self.known, epsilon=self.epsilon)
 
-
-def scale(features: int, normalise: bool) -> float:
-    return 1 / math.sqrt(features) if normalise else 1.0

@@ -11,6 +11,7 @@ from streamlearn.learners.protocol import Task
 
 IN_SPAN = 1e-8
 ROUNDING = 1e-13  # objectives that differ by less are equal
+WORTHWHILE = 1e-6  # share of the loss that a change must save at least
 
 
 def hinge(task: Task, label: float, f: Vector, known: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[float, Vector]:
@@ -65,7 +66,7 @@ class Bpa(Budgeted):
         changes = [self.change(r, x, label, direction) for r in range(self.budget)]
         objectives = np.array([self.objective(change, x, label) for change in changes])
         r = int(np.argmax(objectives <= objectives.min() + ROUNDING * max(1.0, abs(objectives.min()))))
-        if not (self.skip and objectives[r] >= self.C * loss):
+        if not (self.skip and objectives[r] >= (1 - WORTHWHILE) * self.C * loss):
             self.apply(r, x, changes[r])
 
     def gram(self, vectors: list[Vector]) -> Matrix:
@@ -122,6 +123,6 @@ class BpaP(Bpa):
         step = min(self.C, loss / (direction @ direction)) * direction
         if self.skip and self.full:
             after, _ = hinge(self.task, label, self.f(x) + step, self.known)
-            if step @ step / 2 + self.C * after >= self.C * loss:
+            if step @ step / 2 + self.C * after >= (1 - WORTHWHILE) * self.C * loss:
                 return
         self.coefficients = [a + weight * step for a, weight in zip(self.coefficients, weights, strict=True)]

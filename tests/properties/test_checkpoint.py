@@ -15,11 +15,12 @@ from hypothesis.extra import numpy as arrays
 from streamlearn.checkpoint.archive import ArchiveWriter, read_archive
 from streamlearn.checkpoint.codec import Record, decode
 from streamlearn.checkpoint.errors import CheckpointError
-from streamlearn.checkpoint.marker import decode_marker
+from streamlearn.checkpoint.marker import Marker, decode_marker
 from streamlearn.checkpoint.restore import Restorer
 from streamlearn.checkpoint.snapshot import Checkpointer
 from streamlearn.checkpoint.state import pack, unpack
 from streamlearn.features.compiled import Array
+from streamlearn.learners.fourier import Fogd
 from streamlearn.learners.protocol import Field, Learner, Pool, Shape, Task
 from streamlearn.learners.registry import LEARNERS
 from streamlearn.processor import Processor
@@ -29,6 +30,7 @@ many = settings(max_examples=300, derandomize=True, deadline=None)
 
 EVERY = [(kind, task) for kind in LEARNERS.values() for task in sorted(kind.tasks)]
 COUNT = 60
+CHUNKED = 850  # bytes of a record: a model of Topic takes two as soon as all its weights are in use, a marker always
 
 
 @pytest.mark.parametrize(("kind", "task"), EVERY, ids=[f"{kind.name}-{task}" for kind, task in EVERY])
@@ -112,20 +114,23 @@ class Topic:
     """A processor that learns and is checkpointed step by step, with everything that was ever written to its partition."""
 
     def __init__(self, history: int) -> None:
-        self.spec = spec_of()
+        self.spec = spec_of(Fogd(frequencies=64))
         self.processor = Processor(self.spec)
-        self.checkpointer = Checkpointer(self.processor, history=history, limit=700)
         self.records: list[Record] = []
+        self.last: Marker | None = None
         self.states: dict[int, dict[str, dict[str, bytes]]] = {}
+        self.change_history(history)
 
     def step(self, count: int, keys: int, seed: int) -> None:
         self.processor.process(events(count, keys=keys, seed=seed))
         self.records += checkpoint(self.checkpointer)
-        assert self.checkpointer.last is not None
-        self.states[self.checkpointer.last.checkpoint] = models(self.processor)
+        self.last = self.checkpointer.last
+        assert self.last is not None
+        self.states[self.last.checkpoint] = models(self.processor)
 
     def change_history(self, history: int) -> None:
-        self.checkpointer = Checkpointer(self.processor, self.checkpointer.last, history=history, limit=700)
+        """From the next checkpoint on. The limit splits markers and most models."""
+        self.checkpointer = Checkpointer(self.processor, self.last, history=history, limit=CHUNKED)
 
 
 STEPS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)), min_size=1, max_size=12)
@@ -174,11 +179,14 @@ def test_no_lost_record_goes_unnoticed(missing: st.DataObject, steps: list[tuple
         topic.step(count, keys, seed)
     records = compacted(topic.records)
     lost = missing.draw(st.integers(0, len(records) - 1))
+    restorer = Restorer(topic.spec)
     try:
-        processor, marker = restored(records[:lost] + records[lost + 1 :], topic.spec)
-    except (CheckpointError, AssertionError):
+        for key, value in records[:lost] + records[lost + 1 :]:
+            restorer.add(key, value)
+        marker = restorer.finish()
+    except CheckpointError:
         return
-    assert models(processor) == topic.states[marker.checkpoint]
+    assert models(restorer.processor) == (topic.states[marker.checkpoint] if marker else {})
 
 
 def readers() -> list[Callable[[bytes], object]]:

@@ -1,0 +1,69 @@
+# Everything that people and continuous integration run. `make` lists it.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+# BLAS threads only get in each other's way: a worker uses one core.
+export OPENBLAS_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo check lint types unit test tools chaos bench bench-full lock docs clean clean-kernels
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(STAMP) ## make .venv with everything locked, and install the package into it
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps -e .
+	touch $@
+
+demo: setup ## the main job on real flight events; KEEP=1 leaves it running, BROKER=host:port uses that broker, RATE=events/s
+	$(RUN)/streamlearn demo $(if $(KEEP),--keep) $(if $(BROKER),--broker $(BROKER)) $(if $(RATE),--rate $(RATE))
+
+check: lint types unit ## lint, types and unit tests: under 2 minutes
+
+lint: setup
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+
+types: setup
+	$(RUN)/mypy
+
+unit: setup
+	$(RUN)/pytest -q tests/unit tests/properties
+
+test: check tools ## every test, on a real Apache Kafka that is fetched and started
+	$(RUN)/pytest -q tests/integration tests/chaos
+
+tools: ## the programs the tests need beside Java and Maven: promtool and Prometheus, from Debian's packages where they are missing
+	@command -v promtool prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq prometheus; } >/dev/null \
+	  || { echo "promtool and prometheus are needed: install the package prometheus"; exit 1; }
+
+chaos: setup ## the long chaos schedule: hundreds of kills
+	$(RUN)/pytest -q tests/chaos --long
+
+bench: setup ## short form of all benchmarks, one table with targets and verdicts
+	$(RUN)/python -m benchmarks --quick
+
+bench-full: setup ## long form of all benchmarks
+	$(RUN)/python -m benchmarks
+
+lock: setup ## lock the dependencies again after a change of pyproject.toml
+	$(RUN)/pip install --quiet pip-tools
+	$(RUN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+	  --extra dev --output-file requirements.lock pyproject.toml
+
+docs: setup ## make the generated pages again
+	$(RUN)/python -m streamlearn.metrics > docs/metrics.md
+
+clean-kernels: ## remove compiled kernels: needed after editing a kernel that others inline
+	find streamlearn -name '*.nb[ci]' -delete
+
+clean: ## remove what was built
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
