@@ -222,6 +222,35 @@ def backtest(
 
 
 @app.command()
+def demo(
+    broker: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="A broker that runs already; without it, one is found.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave broker and worker running at the end.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End a demo that was left running.")] = False,
+    rate: Annotated[float, typer.Option(min=1, help="Events per second.")] = 2000,
+    events: Annotated[int, typer.Option(min=1, max=60_000, help="How many of the flights.")] = 60_000,
+    partitions: Annotated[int, typer.Option(min=1, max=64, help="Partitions of the stream.")] = 2,
+) -> None:
+    """See it learn: will a flight arrive late? Starts a broker and a worker, publishes real flights, measures, takes all down.
+
+    Exit code 0 if every event has exactly one prediction, 1 if not or if something failed, 130 after Ctrl-C.
+    """
+    from streamlearn.demo.keep import stop_kept
+    from streamlearn.demo.run import Options, run
+    from streamlearn.demo.worker import DemoError
+    from streamlearn.kafka.distribution import BrokerUnavailable
+    from streamlearn.publish import PublishError
+
+    if stop:
+        for line in stop_kept():
+            console.print(line, highlight=False)
+        return
+    try:
+        sys.exit(run(Options(broker=broker, keep=keep, rate=rate, events=events, partitions=partitions), console))
+    except (DemoError, BrokerUnavailable, PublishError) as error:
+        fail(str(error))
+
+
+@app.command()
 def learners(name: Annotated[str | None, typer.Argument(help="Learner to explain.")] = None) -> None:
     """List all learners, or explain one with its hyper-parameters."""
     if name is None:

@@ -143,6 +143,7 @@ def _status(message: control.ControlMessage, instance: str, loop: LearningLoop) 
 
 def _execute(app: faust.App, service: SourceService) -> int:
     worker = faust.Worker(app, service, loglevel="warn", redirect_stdouts=False, quiet=True, override_logging=False)
+    worker.spinner = None  # it writes terminal escapes wherever standard output goes
     try:
         worker.execute_from_commandline()
     except SystemExit:

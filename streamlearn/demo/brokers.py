@@ -20,7 +20,9 @@ _ENGINE_TIMEOUT = 10.0  # seconds: an engine that runs answers at once
 _PULL_TIMEOUT = 600.0
 _STOP_TIMEOUT = 30.0
 
-_REMEDY = "install Java 17+ and Maven (Debian: apt-get install openjdk-17-jre-headless maven), start Docker, or name a broker (BROKER=host:port)"
+_REMEDY = (
+    "install Java 17+ and Maven (Debian: apt-get install openjdk-17-jre-headless maven), start Docker, or name a broker (BROKER=host:port)"
+)
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ def find_broker(given: str | None, folder: Path, keep: bool, console: Console, s
             console.print(f"[yellow]not here:[/] {error}", highlight=False)
     broker = _mock_cluster(folder, keep, stack)
     console.print(
-        "[bold yellow]Mock cluster, not Apache Kafka:[/] it is part of the client library librdkafka and speaks Kafka's real protocol\n"
-        "over TCP, but keeps nothing on disk and [bold]gives no transaction guarantees[/]. It shows how the models learn, not that every\n"
-        f"prediction is delivered exactly once. For the real one: {_REMEDY}.",
+        "[bold yellow]Mock cluster, not Apache Kafka:[/] it is part of the client library librdkafka and speaks Kafka's real "
+        "protocol over TCP, but keeps nothing on disk and [bold]gives no transaction guarantees[/]. It shows how the models learn, "
+        f"not that every prediction is delivered exactly once. For the real one: {_REMEDY}.",
         highlight=False,
     )
     return broker
@@ -74,7 +76,9 @@ def _apache_kafka(folder: Path, keep: bool, console: Console, stack: ExitStack) 
 def _compose(console: Console, stack: ExitStack) -> Broker:
     docker = shutil.which("docker")
     if docker is None or not COMPOSE_FILE.is_file():
-        raise BrokerUnavailable("no `docker` on PATH" if docker is None else f"Docker needs {COMPOSE_FILE.name}, which is only in a checkout")
+        raise BrokerUnavailable(
+            "no `docker` on PATH" if docker is None else f"Docker needs {COMPOSE_FILE.name}, which is only in a checkout"
+        )
     _ask(docker, "info", timeout=_ENGINE_TIMEOUT)
     running = _ask(*_compose_command(docker), "ps", "--status", "running", "--quiet", COMPOSE_SERVICE, timeout=_ENGINE_TIMEOUT)
     if not running:

@@ -1,6 +1,9 @@
 """What the demo shows: a live view on a terminal, a line now and then elsewhere, and a summary."""
 
 import math
+import shutil
+import sys
+from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -15,15 +18,13 @@ from rich.text import Text
 from streamlearn.demo.measures import LATE_DEPARTURE, WINDOW, Measures, Rates
 
 LIVE_INTERVAL = 0.25  # seconds
-PLAIN_INTERVAL = 5.0
+PLAIN_INTERVAL = 3.0
 QUESTION = "Will this flight arrive more than 15 minutes late?"
 RULE = f"fixed rule: departs > {LATE_DEPARTURE:.0f} min late"
 NEVER = "always no"
 MODELS = "one model per carrier"
 _CARRIERS = 5
-_NAMES = {
-    "UA": "United", "B6": "JetBlue", "EV": "ExpressJet", "DL": "Delta", "AA": "American", "MQ": "Envoy", "US": "US Airways", "WN": "Southwest",
-}  # fmt: skip
+_NAMES = {"UA": "United", "B6": "JetBlue", "EV": "ExpressJet", "DL": "Delta", "AA": "American", "MQ": "Envoy", "US": "US Airways"}
 
 
 class Progress(NamedTuple):
@@ -54,7 +55,7 @@ class View:
             self._live.stop()
 
     def update(self, progress: Progress, *, last: bool = False) -> None:
-        if progress.now < self._next and not last:
+        if (progress.now < self._next and not last) or (self._live is None and not self._measures.predicted):
             return
         self._next = progress.now + (LIVE_INTERVAL if self._live else PLAIN_INTERVAL)
         if self._live is not None:
@@ -78,8 +79,8 @@ class View:
         latency = measures.latency(WINDOW)
         return Text.assemble(
             (f"{measures.speed(progress.now):,.0f}", "bold cyan"), " events/s   lag ",
-            (f"{progress.published - measures.predicted:,}", "bold cyan"), "   publish to readable prediction: median ",
-            (_milliseconds(latency.median), "bold cyan"), ", p99 ", (_milliseconds(latency.p99), "bold cyan"),
+            (f"{progress.published - measures.predicted:,}", "bold cyan"), " events\npublish to readable prediction   p50 ",
+            (_milliseconds(latency.median), "bold cyan"), "   p99 ", (_milliseconds(latency.p99), "bold cyan"),
         )  # fmt: skip
 
     def _line(self, progress: Progress) -> str:
@@ -88,7 +89,7 @@ class View:
             f"{measures.predicted:,} of {progress.total:,} predicted, {measures.speed(progress.now):,.0f} events/s, "
             f"lag {progress.published - measures.predicted:,}, wrong {_percent(all_flights.model)} (last {WINDOW:,}: "
             f"{_percent(measures.recent().model)}; fixed rule {_percent(all_flights.rule)}, always no {_percent(all_flights.majority)}), "
-            f"latency median {_milliseconds(latency.median)}, p99 {_milliseconds(latency.p99)}"
+            f"latency p50 {_milliseconds(latency.median)}, p99 {_milliseconds(latency.p99)}"
         )
 
 
@@ -120,7 +121,10 @@ def carriers_table(measures: Measures) -> Table:
 def print_summary(console: Console, measures: Measures, seconds: float, mock: bool) -> None:
     """The end of a run. seconds: from the first event published to the last prediction read."""
     latency = measures.latency()
-    say = lambda line: console.print(line, highlight=False)  # noqa: E731
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False)
+
     if not console.is_terminal:
         console.print(rates_table(measures))
     say("")
@@ -128,19 +132,42 @@ def print_summary(console: Console, measures: Measures, seconds: float, mock: bo
         say(f"[bold red]{measures.missing:,} events have no prediction, {measures.doubled:,} predictions are one too many.[/]")
     else:
         say(
-            f"[bold green]{measures.events:,} events, {measures.predictions:,} predictions: each input offset exactly once[/] "
-            "(a set of all offsets says so, read with isolation.level=read_committed)."
+            f"[bold green]{measures.events:,} events, {measures.predictions:,} predictions: every input offset exactly once[/] "
+            "(each checked, read with isolation.level=read_committed)."
         )
     if mock:
         say("[yellow]On the mock cluster, which has no transactions to rely on: this proves nothing about delivery.[/]")
     say(
-        f"{measures.predicted / seconds:,.0f} events/s in {seconds:.1f} s; from publish to readable prediction median "
+        f"{measures.predicted / seconds:,.0f} events/s in {seconds:.1f} s; from publish to readable prediction p50 "
         f"{_milliseconds(latency.median)}, p99 {_milliseconds(latency.p99)}."
     )
     say(
-        f"[dim]Each flight is predicted before its label is learned. To be fair: {LATE_DEPARTURE:.0f} minutes is the best threshold in hindsight over\n"
-        "all 60,000 flights, and kernel width and step size of the models were chosen on these flights too.[/]"
+        f"[dim]Each flight is predicted before its label is learned. To be fair: {LATE_DEPARTURE:.0f} minutes is the best "
+        "threshold in hindsight over all 60,000 flights, and kernel width and step size of the models were chosen on these flights too.[/]"
     )
+
+
+def print_kept(console: Console, bootstrap: str, metrics: str, log: Path, config: Path) -> None:
+    """What a demo leaves running, and how to end it."""
+    command = _own_command()
+    console.print("\n[bold]Left running:[/]")
+    for name, value in (
+        ("broker", bootstrap),
+        ("metrics", metrics),
+        ("worker's log", str(log)),
+        ("ask the worker", f"{command} control status --config {config}"),
+        ("publish more", f"{command} publish flights --rate 2000 --config {config}"),
+        ("[bold]stop it all[/]", f"{command} demo --stop"),
+    ):
+        console.print(f"  {name}: {value}", highlight=False, soft_wrap=True)
+
+
+def _own_command() -> str:
+    """How `streamlearn` is called from here."""
+    installed = Path(sys.executable).with_name("streamlearn")
+    if shutil.which("streamlearn") == str(installed):
+        return "streamlearn"
+    return str(installed.relative_to(Path.cwd()) if installed.is_relative_to(Path.cwd()) else installed)
 
 
 def _best_bold(rates: Rates) -> list[Text]:

@@ -35,9 +35,10 @@ class Avm:
     Cost per event O(d S + S outputs) for S cores; l2: at most twice that. Memory per model
     S (d + outputs) * itemsize + outputs + 40 bytes. Without a budget S grows until the cells cover the data.
 
-    delta: > 0. cell: hypersphere or hyperrectangle. budget: most cores, >= 1; when it is full the nearest core stands
-    for any event; None: no limit. beta, rho: of the probability above, >= 0; beta = 0: always. sigma: kernel width, > 0.
-    reg: lambda of reg / 2 ||w||^2, > 0. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
+    delta: > 0, on the scale of sigma. cell: hypersphere or hyperrectangle. budget: most cores, >= 1; when it is full the
+    nearest core stands for any event; default no limit. beta, rho: of the probability above, >= 0; beta = 0: always.
+    sigma: kernel width, > 0. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers use
+    about 5 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
     half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the random choices.
     """
 
@@ -50,7 +51,7 @@ class Avm:
     beta: NonNegative = 0.0
     rho: NonNegative = 1.0
     sigma: Positive = 1.0
-    reg: Positive = 1e-3
+    reg: Positive | None = None
     loss: str = ""  # "": hinge, or eps for regression
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -74,12 +75,13 @@ class Avm:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         loss = self.loss or ("eps" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
+        reg = self.reg or (0.03 if pool.shape.task is Task.REGRESSION else 0.001)
         cell = CELLS[self.cell]
         reach = self.delta / 2.0 if cell == HYPERSPHERE else self.delta / (2.0 * np.sqrt(pool.shape.dim))
         start = 0
         while start < len(slots):
             start = _descend(
-                aim, KERNELS[self.kernel], self.sigma, self.reg, cell, reach, self.budget is not None, self.beta, self.rho,
+                aim, KERNELS[self.kernel], self.sigma, reg, cell, reach, self.budget is not None, self.beta, self.rho,
                 pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["rounds"], pool["squared_norm"],
                 pool["largest_label"], pool["generator"], start, slots, X, y, scores,
             )  # fmt: skip

@@ -32,10 +32,10 @@ class DualSgd:
     Cost per event O(d (B + D) + (B + D) outputs) and, on average, one more projection d D; l2: twice the kernel rows.
     Memory per model (B (d + outputs) + 2 D outputs) * itemsize + 8 B + outputs + 32 bytes, and d D * itemsize shared.
 
-    budget: B, >= 1. rank: k, how many move at a time, >= 1, at most B is used; None: 0.2 B, at least 1. frequencies: D,
-    >= 1. sigma: kernel width, > 0. reg: lambda of reg / 2 ||w||^2, > 0; the papers use 2 / n for a stream of n events.
-    loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon: half-width of the zone without slope
-    (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
+    budget: B, >= 1. rank: k, how many move at a time, >= 1, at most B is used; default 0.2 B, at least 1. frequencies: D,
+    >= 1. sigma: kernel width, > 0. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers
+    use about 2 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
+    half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
     """
 
     name: ClassVar[str] = "dualsgd"
@@ -45,7 +45,7 @@ class DualSgd:
     rank: Count | None = None
     frequencies: Count = 200
     sigma: Positive = 1.0
-    reg: Positive = 1e-3
+    reg: Positive | None = None
     loss: str = ""  # "": hinge, or eps for regression
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -71,10 +71,11 @@ class DualSgd:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         loss = self.loss or ("eps" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
+        reg = self.reg or (0.03 if pool.shape.task is Task.REGRESSION else 0.001)
         moving = min(self.rank or max(round(0.2 * self.budget), 1), self.budget)
         for rows, angles in projections(X, pool.shared["frequencies"]):
             _descend(
-                aim, KERNELS[self.kernel], self.sigma, self.reg, moving, pool.shared["frequencies"], pool["known"], pool["support"],
+                aim, KERNELS[self.kernel], self.sigma, reg, moving, pool.shared["frequencies"], pool["known"], pool["support"],
                 pool["coefficients"], pool["born"], pool["size"], pool["weights"], pool["rounds"], pool["expansion_norm"],
                 pool["largest_label"], slots[rows], X[rows], angles, y[rows], scores[rows],
             )  # fmt: skip

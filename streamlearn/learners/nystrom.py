@@ -31,8 +31,8 @@ class Nogd:
     Cost per event O(B (d + k) + k outputs), once O(B^3).
     Memory per model (B (d + outputs + k) + k outputs) * itemsize + outputs + 9 bytes.
 
-    budget: B, >= 1. rank: k, >= 1, at most B is used; None: 0.2 B, at least 1. sigma: kernel width, > 0. eta: constant
-    step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of
+    budget: B, >= 1. rank: k, >= 1, at most B is used; default 0.2 B, at least 1. sigma: kernel width, > 0. eta: constant
+    step size, > 0; default 0.5, or 0.1 for regression. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of
     the zone without updates (squared, eps), >= 0. kernel: gaussian, laplacian or cauchy.
     """
 
@@ -42,7 +42,7 @@ class Nogd:
     budget: Count = 100
     rank: Count | None = None
     sigma: Positive = 1.0
-    eta: Positive = 0.2
+    eta: Positive | None = None
     loss: str = ""  # "": hinge, or squared for regression
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -64,22 +64,23 @@ class Nogd:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
+        eta = self.eta or (0.1 if pool.shape.task is Task.REGRESSION else 0.5)
         slopes = np.empty(pool.shape.outputs, pool.shape.dtype)
         start = 0
         while start < len(slots):
             switching = _descend(
-                aim, KERNELS[self.kernel], self.sigma, self.eta, pool["known"], pool["support"], pool["coefficients"], pool["size"],
+                aim, KERNELS[self.kernel], self.sigma, eta, pool["known"], pool["support"], pool["coefficients"], pool["size"],
                 pool["switched"], pool["map"], pool["weights"], slopes, start, slots, X, y, scores,
             )  # fmt: skip
             if switching < len(slots):
-                self._switch(pool, int(slots[switching]), X[switching], slopes)
+                self._switch(pool, int(slots[switching]), X[switching], slopes, eta)
             start = switching + 1
 
     @property
     def _rank(self) -> int:
         return min(self.rank or max(round(0.2 * self.budget), 1), self.budget)
 
-    def _switch(self, pool: Pool, slot: int, x: Array, slopes: Array) -> None:
+    def _switch(self, pool: Pool, slot: int, x: Array, slopes: Array, eta: float) -> None:
         """Turn the slot's kernel expansion into a linear model, then learn x, whose slopes are given, as its first step."""
         code, support, features, weights = KERNELS[self.kernel], pool["support"][slot], pool["map"][slot], pool["weights"][slot]
         K = np.empty((self.budget, self.budget))
@@ -89,7 +90,7 @@ class Nogd:
         for c in range(pool.shape.outputs):  # one product per output: its bits must not depend on how many classes there is room for
             weights[c, : len(values)] = (vectors * np.sqrt(values)).T @ np.ascontiguousarray(pool["coefficients"][slot, :, c], np.float64)
         pool["switched"][slot] = 1
-        _first_step(code, self.sigma, self.eta, support, features, weights, x, slopes)
+        _first_step(code, self.sigma, eta, support, features, weights, x, slopes)
 
 
 def leading_eigenpairs(K: Array, rank: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array]:

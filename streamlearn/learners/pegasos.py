@@ -1,6 +1,5 @@
 """Stochastic gradient descent on the SVM's objective with steps 1 / (lambda t): kernel Pegasos, and BSGD on a budget."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -10,17 +9,13 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.gram import add_projection, drop, gram_fields, in_span, join, move, project
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.merging import coefficient_product, merge
 from streamlearn.learners.parameters import Count, KernelName, Positive
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
 
 _REMOVAL, _MERGING, _PROJECTION = range(3)
 _STRATEGIES = {"removal": _REMOVAL, "merging": _MERGING, "projection": _PROJECTION}
-
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
-_TOLERANCE = 1e-4  # of h when merging
-_FARTHEST = 5.0  # merging vectors of opposite signs: how far beyond the larger one, in distances between the two
-_LARGEST_EXPONENT = 700.0  # exp(-x) of more than this is 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +63,7 @@ class Bsgd:
       1e-5) moves their coefficients and is not stored: the same model in exact arithmetic;
     - merging (gaussian kernel): replaced, together with the partner that loses least, by the one vector h x + (1 - h) x' that
       keeps the largest norm, h found by golden-section search to 1e-4. It has the partner's age. The search covers [0, 1/2]
-      for coefficients that agree (the best is nearer to the larger one) and [-5, 0] for those that do not.
+      (the best is nearer to the larger one) and, for coefficients that disagree, [-5, 0].
     As in Pegasos, t reg times the coefficients are stored.
     Cost per event O(B (d + outputs)); above the budget also: projection O(B^2) on average (O(B^3) once in B times), merging
     O(B d) and B searches. Memory (d + outputs) (B + 1) itemsize + 8 (B + 1) + outputs + 24 bytes per model; projection
@@ -173,7 +168,7 @@ def _add_within_budget(
             if strategy == _MERGING:
                 load(support[s], r, leaving)
                 kernel_row(code, sigma, support[s], columns, leaving, row)
-                _merge(support[s], coefficients[s], age[s], r, leaving, row)
+                merge(support[s], coefficients[s], age[s], r, leaving, row)
             move(support[s], coefficients[s], columns - 1, r)
         age[s, r] = age[s, columns - 1]
 
@@ -187,76 +182,11 @@ def _outputs(row: Array, coefficients: Array, size: int, reg: float, events: int
 
 
 @kernel
-def _product(coefficients: Array, a: int, b: int) -> float:
-    total = 0.0
-    for c in range(coefficients.shape[1]):
-        total += float(coefficients[a, c]) * coefficients[b, c]
-    return total
-
-
-@kernel
 def _smallest(coefficients: Array, age: Array) -> int:
     """The position with the smallest coefficients, the oldest on ties."""
-    best, least = 0, _product(coefficients, 0, 0)
+    best, least = 0, coefficient_product(coefficients, 0, 0)
     for b in range(1, len(age)):
-        norm = _product(coefficients, b, b)
+        norm = coefficient_product(coefficients, b, b)
         if norm < least or (norm == least and age[b] < age[best]):
             best, least = b, norm
     return best
-
-
-@kernel
-def _merge(support: Array, coefficients: Array, age: Array, r: int, x: Array, row: Array) -> None:
-    """Merge the vector x at r, with kernel values `row`, into the partner that loses least, the oldest on ties; r is left as it was."""
-    own = _product(coefficients, r, r)
-    partner, best_h, least = -1, 0.0, np.inf
-    for b in range(len(row)):
-        if b != r:
-            shared, other = _product(coefficients, r, b), _product(coefficients, b, b)
-            h, kept = _best_merge(own, shared, other, row[b])
-            loss = own + 2.0 * shared * row[b] + other - kept
-            if partner < 0 or loss < least or (loss == least and age[b] < age[partner]):
-                partner, best_h, least = b, h, loss
-    of_x, of_partner = _similarities(row[partner], best_h)
-    for c in range(coefficients.shape[1]):
-        coefficients[partner, c] = of_x * coefficients[r, c] + of_partner * coefficients[partner, c]
-    for j in range(len(x)):
-        support[j, partner] = best_h * x[j] + (1.0 - best_h) * support[j, partner]
-
-
-@kernel
-def _similarities(k: float, h: float) -> tuple[float, float]:
-    """Gaussian kernel values of z = h x + (1 - h) x' with x and with x', for k = k(x, x')."""
-    exponent = -math.log(k) if k > 0.0 else _LARGEST_EXPONENT
-    return math.exp(-exponent * (1.0 - h) ** 2), math.exp(-exponent * h * h)
-
-
-@kernel
-def _kept(own: float, shared: float, other: float, k: float, h: float) -> float:
-    """Squared norm of the vector that x and x' are merged into; own, shared, other: products of their coefficients."""
-    of_x, of_other = _similarities(k, h)
-    return own * of_x * of_x + 2.0 * shared * of_x * of_other + other * of_other * of_other
-
-
-@kernel
-def _best_merge(own: float, shared: float, other: float, k: float) -> tuple[float, float]:
-    """(h, squared norm kept) of the best merge of x into x', for own <= other."""
-    low, high = (0.0, 0.5) if shared >= 0.0 else (-_FARTHEST, 0.0)
-    best_h, best = low, _kept(own, shared, other, k, low)
-    at_high = _kept(own, shared, other, k, high)
-    if at_high > best:
-        best_h, best = high, at_high
-    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-    at_left, at_right = _kept(own, shared, other, k, left), _kept(own, shared, other, k, right)
-    while high - low > _TOLERANCE:
-        if at_left >= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = _kept(own, shared, other, k, left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = _kept(own, shared, other, k, right)
-    h = (low + high) / 2.0
-    kept = _kept(own, shared, other, k, h)
-    return (h, kept) if kept > best else (best_h, best)

@@ -8,8 +8,8 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row
-from streamlearn.learners.linear import gradient_step, is_finite, linear_outputs
-from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.linear import gradient_step, is_finite, linear_outputs, stable_step
+from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -27,15 +27,16 @@ class Rrf:
     Both gradients are taken at the old w and g; the paper's box updates w on the line before g, the authors' program
     does what is done here. The paper calls sigma a variance in one place and a standard deviation in another: exp(g_j)
     is the standard deviation. Defaults are the paper's w = 0 and no regularisation; the program has w = 0.01 N(0, 1)
-    (option `spread`) and reg = 1. Log-scales are held within +-20.
+    (option `spread`) and reg = 1. Log-scales are held within +-20, and steps of the l2 loss within 2/D, beyond which they
+    would move away from the optimum.
 
     Cost per event O(d D + D outputs), twice when it is learned. Memory per model (2 D outputs + d) * itemsize + outputs
     bytes, and d D * itemsize shared.
 
     frequencies: D, >= 1. sigma: kernel width at the start, exp(g_j) = 1 / sigma, > 0. eta: step size of the weights, > 0;
-    ||z||^2 = D, so it belongs near 1/D. eta_scale: step size of the log-scales, >= 0; None: eta; 0 gives FOGD. reg:
-    lambda of reg / 2 ||w||^2, >= 0. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
-    half-width of the zone without slope (eps), >= 0. spread: standard deviation of the weights at the start, >= 0.
+    ||z||^2 = D, so it belongs near 1/D. eta_scale: step size of the log-scales, >= 0; default eta; 0 gives FOGD. reg:
+    lambda of reg / 2 ||w||^2, >= 0. loss: hinge, smooth-hinge or logistic; l1, l2 (default) or eps for regression.
+    epsilon: half-width of the zone without slope (eps), >= 0. spread: standard deviation of the weights at the start, >= 0.
     kernel: gaussian, laplacian or cauchy. seed: of E and of the first weights.
     """
 
@@ -82,6 +83,8 @@ def _descend(
     dim, count = noise.shape
     scaled, angles, z = np.empty(dim, X.dtype), np.empty(count, X.dtype), np.empty(2 * count, X.dtype)
     f, slopes = np.empty(scores.shape[1], X.dtype), np.empty(scores.shape[1], X.dtype)
+    if aim.loss == SQUARED:
+        eta = stable_step(eta, count)
     for i in range(len(slots)):
         s = slots[i]
         for j in range(dim):

@@ -65,6 +65,10 @@ class Pegasos(KernelModel):
         super().__init__(task, **parameters)
         self.reg, self.t = reg, 0
 
+    def f(self, x: Vector) -> Vector:
+        """Rounded, so that outputs which differ by rounding errors only are equal."""
+        return np.round(super().f(x), 10)
+
     def learn(self, x: Vector, label: float) -> None:
         slope = slopes(self.task, "hinge", label, self.f(x), self.known)
         self.t += 1
@@ -126,9 +130,10 @@ class Bsgd(Pegasos):
             coefficient = a * similarity(self.kernel, self.sigma, x, z) + b * similarity(self.kernel, self.sigma, other, z)
             return float(coefficient @ coefficient), z, coefficient
 
-        low, high = (0.0, 0.5) if a @ b >= 0 else (-5.0, 0.0)
-        h = golden_section(lambda h: at(h)[0], low, high, tolerance=1e-4)
-        kept, z, coefficient = max((at(low), at(high), at(h)), key=lambda option: option[0])
+        options = [0.0, 0.5, golden_section(lambda h: at(h)[0], 0.0, 0.5, tolerance=1e-4)]
+        if a @ b < 0:
+            options += [-5.0, golden_section(lambda h: at(h)[0], -5.0, 0.0, tolerance=1e-4)]
+        kept, z, coefficient = max(map(at, options), key=lambda option: option[0])
         before = a @ a + b @ b + 2 * (a @ b) * similarity(self.kernel, self.sigma, x, other)
         return float(before) - kept, z, coefficient
 

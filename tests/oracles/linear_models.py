@@ -1,7 +1,5 @@
 """Linear Perceptron, Passive-Aggressive and gradient descent on explicit weight vectors."""
 
-import math
-
 import numpy as np
 from oracles.losses import slopes
 from oracles.passive_aggressive import hinge, step_size
@@ -11,21 +9,20 @@ from streamlearn.learners.protocol import Task
 
 
 class LinearModel:
-    """f(x) = W z [outputs], z the features, clipped to +-1e9, and a 1 if there is an intercept, all scaled."""
+    """f(x) = W z [outputs], z the features, clipped to +-1e9 and followed by a 1 if there is an intercept."""
 
     def __init__(
-        self, task: Task, dim: int, *, outputs: int, declared: int, intercept: bool, normalise: bool = False, epsilon: float = 0.1,
+        self, task: Task, dim: int, *, outputs: int, declared: int, intercept: bool, epsilon: float = 0.1,
         eta: float = 0.3, C: float = 1.0, variant: str = "PA-I", loss: str = "hinge",
     ) -> None:  # fmt: skip
         self.task, self.intercept, self.epsilon = task, intercept, epsilon
         self.eta, self.C, self.variant, self.loss = eta, C, variant, loss
-        self.scale = 1 / math.sqrt(dim + intercept) if normalise else 1.0
         self.known = np.arange(outputs) < (declared if task is Task.MULTICLASS else 1)
         self.W = np.zeros((outputs, dim + intercept))
 
     def features(self, x: Vector) -> Vector:
         clipped = np.clip(x, -1e9, 1e9)
-        return self.scale * (np.append(clipped, 1.0) if self.intercept else clipped)
+        return np.append(clipped, 1.0) if self.intercept else clipped
 
     def play(self, X: Matrix, y: Vector) -> Matrix:
         scores = np.empty((len(X), len(self.known)))
@@ -72,4 +69,3 @@ class LinearOgd(LinearModel):
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
         eta = min(self.eta, 2 / float(z @ z)) if self.loss in ("squared", "l2") and z.any() else self.eta
         return -eta * slopes(self.task, self.loss, label, f, self.known, epsilon=self.epsilon)
-

@@ -5,7 +5,7 @@ import pytest
 from harness import Run, run
 from oracles.losses import margin_loss, slopes
 from oracles.rrf import Rrf as Oracle
-from reference import Floats, ParkMiller, syn_binary, syn_three_classes
+from reference import Floats, ParkMiller, syn_binary, syn_regression, syn_three_classes
 
 from streamlearn.learners.fourier import Fogd
 from streamlearn.learners.protocol import Task
@@ -91,6 +91,11 @@ def test_first_weights_have_the_spread_asked_for_and_do_not_depend_on_the_number
     two, three = (run(Rrf(frequencies=500, spread=0.01), X[:0], y[:0], Task.MULTICLASS, classes=n).pool["weights"][0] for n in (2, 3))
     assert np.std(three) == pytest.approx(0.01, rel=0.1)
     np.testing.assert_array_equal(two, three[:2])
+
+
+def test_l2_does_not_diverge_whatever_the_step() -> None:
+    result = run(Rrf(frequencies=100, eta=10.0, eta_scale=0.0), *syn_regression(), Task.REGRESSION)
+    assert np.abs(result.scores).max() < 100
 
 
 def test_log_scales_stay_bounded_on_absurd_features() -> None:
