@@ -1,5 +1,17 @@
-"""`python -m streamlearn` is the `streamlearn` command."""
+"""`python -m streamlearn`, and what the `streamlearn` script calls."""
 
-from streamlearn.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Entry point. Ctrl-C while the modules load, which takes a moment, is no reason for a traceback."""
+    try:
+        from streamlearn.cli import main as run  # noqa: PLC0415
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

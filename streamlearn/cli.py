@@ -38,6 +38,7 @@ app.add_typer(config_app, name="config")
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (TOML).")]
 DEFAULT_CONFIG = Path("streamlearn.toml")
 _COLUMNS = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[events]:,} events"), TimeRemainingColumn())
+INTERRUPTED = 130  # exit code after Ctrl-C, as shells report it
 console = Console()
 errors = Console(stderr=True)
 
@@ -195,6 +196,7 @@ def backtest(
     dtype: Annotated[str, typer.Option(help="float32 or float64")] = "float32",
     seed: Annotated[int, typer.Option(help="Of random orders.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per learner.")] = False,
+    report: Annotated[Path | None, typer.Option(help="Folder for curves as pictures and an HTML page.")] = None,
 ) -> None:
     """Learn a file without Kafka, by the worker's own processor: predict each event, count the mistake, then learn it.
 
@@ -202,23 +204,27 @@ def backtest(
     the file's numbers: `streamlearn backtest german.npz --learner ogd --learner fogd --set sigma=8 --dtype float64`.
     """
     from streamlearn.evaluation import command
+    from streamlearn.evaluation.report import write_report
 
     try:
         if config is not None:
             if learner or setting or task:
                 fail("--config names the task and the learner; leave --task, --learner and --set out")
-            report = command.backtest_stream(load(config), stream, event_file(file), errors)
+            studies = command.backtest_stream(load(config), stream, event_file(file), errors)
         else:
             arrays = command.read_arrays(event_file(file), label, permutations)
             names = learner or ["fogd"]
-            report = command.backtest_learners(arrays, task, names, setting or [], runs, dtype, scaling, seed, errors)
+            studies = command.backtest_learners(arrays, task, names, setting or [], runs, dtype, scaling, seed, errors)
+        page = write_report(studies, report) if report else None
     except (ValueError, OSError) as error:
         fail(str(error))
-    for summary in report:
-        if as_json:
-            typer.echo(json.dumps(summary))
+    summaries = [study.summary() for study in studies]
+    for summary in summaries if as_json else []:
+        typer.echo(json.dumps(summary))
     if not as_json:
-        console.print(command.table(report))
+        console.print(command.table(summaries))
+    if page is not None:
+        errors.print(f"report: {page}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -234,18 +240,19 @@ def demo(
 
     Exit code 0 if every event has exactly one prediction, 1 if not or if something failed, 130 after Ctrl-C.
     """
-    from streamlearn.demo.keep import stop_kept
-    from streamlearn.demo.run import Options, run
-    from streamlearn.demo.worker import DemoError
-    from streamlearn.kafka.distribution import BrokerUnavailable
-    from streamlearn.publish import PublishError
+    try:
+        from streamlearn.demo.keep import stop_kept
+        from streamlearn.demo.run import Options, run
+        from streamlearn.demo.worker import DemoError
+        from streamlearn.kafka.distribution import BrokerUnavailable
+        from streamlearn.publish import PublishError
 
-    if stop:
+        if not stop:
+            sys.exit(run(Options(broker=broker, keep=keep, rate=rate, events=events, partitions=partitions), console))
         for line in stop_kept():
             console.print(line, highlight=False)
-        return
-    try:
-        sys.exit(run(Options(broker=broker, keep=keep, rate=rate, events=events, partitions=partitions), console))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     except (DemoError, BrokerUnavailable, PublishError) as error:
         fail(str(error))
 
@@ -284,5 +291,7 @@ def control(
         answers = ask(settings, command, stream, level)
     except ControlError as error:
         fail(str(error))
+    if command == "status" and not answers:
+        fail("no worker answered")
     for answer in answers:
         console.print_json(json.dumps(answer))

@@ -33,7 +33,7 @@ def ask(config: Config, command: str, stream: str | None = None, level: str | No
 
 def _send(config: Config, message: ControlMessage) -> None:
     producer = Producer(config.kafka.client_properties(), logger=client_logger())
-    producer.produce(config.control_topic, msgspec.json.encode(message))
+    producer.produce(config.control_topic, msgspec.json.encode(message), partition=0)
     if producer.flush(10):
         raise ControlError(f"the broker at {config.kafka.bootstrap} did not take the message within 10 s")
 

@@ -19,7 +19,7 @@ def small(kind: type[Learner], **others: Any) -> Learner:
 
 
 def variants(kind: type[Learner], task: Task) -> list[Learner]:
-    """`small`, and for every hyper-parameter the same with another option, loss or boolean, or a number at its lower end."""
+    """`small`, and the same with every other option, loss and boolean, and with numbers at their lower limit and one above it."""
     learners = [small(kind)]
     for name, annotation in hyper_parameters(kind).items():
         losses = [loss for loss in (REGRESSION_LOSSES if task is Task.REGRESSION else MARGIN_LOSSES) if loss != "perceptron"]
@@ -47,5 +47,5 @@ def _ends(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         number, *limits = get_args(annotation)
         lowest = next((limit.ge for limit in limits if isinstance(limit, Ge)), None)
-        return [] if lowest is None else [number(lowest)] + ([2] if number is int and lowest == 1 else [])
+        return [] if lowest is None else [number(lowest), number(lowest + 1)]
     return []

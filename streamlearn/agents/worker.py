@@ -128,7 +128,7 @@ def _define_agents(
             try:
                 message = control.decode(record.value)
                 if message.command == "status":
-                    await topic.send(key=control.ANSWER_KEY, value=_status(message, instance, loop))
+                    await topic.send(partition=0, key=control.ANSWER_KEY, value=_status(message, instance, loop))
                 else:
                     await asyncio.to_thread(control.follow, message, loop)
             except control.ControlError as error:

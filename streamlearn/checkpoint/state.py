@@ -86,7 +86,7 @@ def _extents(array: Array, field: Field) -> Array:
     differs = _bits(array) != _bits(fresh)
     axes = range(1, array.ndim)
     ends = np.zeros((len(array), array.ndim - 1), np.int64)
-    for axis in axes:
+    for axis in axes if array.size else ():
         used = differs.any(axis=tuple(other for other in axes if other != axis))
         ends[:, axis - 1] = np.where(used.any(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1), 0)
     return ends

@@ -13,7 +13,7 @@ from streamlearn.kafka.distribution import BrokerUnavailable, cache_folder
 from streamlearn.processes import Process, end, is_running
 
 END_TIMEOUT = 30.0  # seconds for one process to end in good order
-_TOPICS_TIMEOUT = 15.0
+_TIMEOUT = 15.0  # for one request
 
 
 class Kept(msgspec.Struct):
@@ -56,8 +56,8 @@ def stop_kept() -> list[str]:
     done = []
     worker, *broker = kept.processes
     done.append(_end(worker, "worker"))
-    if kept.own_topics:
-        removed = remove_topics(load(kept.config))
+    if kept.own_topics and kept.config.exists():
+        removed = remove_traces(load(kept.config))
         done.append(f"removed {len(removed)} topics")
     done += [_end(process, "broker") for process in broker]
     if kept.compose:
@@ -72,11 +72,17 @@ def stop_kept() -> list[str]:
     return done
 
 
-def remove_topics(config: Config) -> list[str]:
-    """Remove the topics of the demo's own application; returns those that are gone. Does its best: the broker may be gone already."""
+def remove_traces(config: Config) -> list[str]:
+    """Remove the topics and the group of the demo's own application from a broker that others use too; returns the removed topics.
+
+    Does its best: the broker may be gone.
+    """
     admin = AdminClient(dict(config.kafka.client_properties()), logger=client_logger())
-    answers = admin.delete_topics(list(config.topic_kinds()), request_timeout=_TOPICS_TIMEOUT)
-    return [topic for topic, answer in answers.items() if answer.exception(_TOPICS_TIMEOUT) is None]
+    topics = admin.delete_topics(list(config.topic_kinds()), request_timeout=_TIMEOUT)
+    removed = [topic for topic, answer in topics.items() if answer.exception() is None]
+    for answer in admin.delete_consumer_groups([config.app], request_timeout=_TIMEOUT).values():
+        answer.exception()  # wait for it; there is no group where no worker got that far
+    return removed
 
 
 def _end(process: Process, name: str) -> str:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from streamlearn.config import Config
 from streamlearn.demo.brokers import Broker, find_broker
-from streamlearn.demo.keep import END_TIMEOUT, Kept, forget, remember, remembered, remove_topics
+from streamlearn.demo.keep import END_TIMEOUT, Kept, forget, remember, remembered, remove_traces
 from streamlearn.demo.measures import Measures
 from streamlearn.demo.traffic import measure
 from streamlearn.demo.view import View, print_kept, print_summary
@@ -24,7 +24,7 @@ from streamlearn.kafka import topics as kafka_topics
 from streamlearn.kafka.clients import client_logger
 from streamlearn.processes import end, is_running
 
-INTERRUPTED = 130
+INTERRUPTED = 130  # exit code after Ctrl-C, as shells report it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ def _make_topics(config: Config, broker: Broker, partitions: int, stack: ExitSta
         admin = AdminClient(dict(connection), logger=client_logger())
         return max(len(admin.list_topics(topic, timeout=10).topics[topic].partitions) for topic in config.topic_kinds())
     if broker.shared:
-        stack.callback(remove_topics, config)
+        stack.callback(remove_traces, config)
     definitions = kafka_topics.with_overrides(kafka_topics.load_definitions(), partitions, replication=1)
     kafka_topics.apply(connection, kafka_topics.plan(connection, definitions, config.topic_kinds()))
     return partitions

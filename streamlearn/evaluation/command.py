@@ -42,8 +42,8 @@ def backtest_learners(
     scaling: str,
     seed: int,
     screen: Console,
-) -> list[Summary]:
-    """A summary for each learner. Raises ConfigError."""
+) -> list[Study]:
+    """A study of each learner. Raises ConfigError."""
     if dtype not in ("float32", "float64"):
         raise ConfigError(f"--dtype {dtype}: use float32 or float64")
     if scaling not in get_args(Scaling):
@@ -51,7 +51,7 @@ def backtest_learners(
     learners = learners_with(names, dict(_setting(text) for text in settings))
     chosen = task or guess_task(arrays.y)
     total = len(learners) * len(list(orders(arrays, runs, seed)))
-    summaries = []
+    studies = []
     with Progress(console=screen, transient=True) as progress:
         bar = progress.add_task("learning", total=total)
         for learner in learners:
@@ -59,19 +59,19 @@ def backtest_learners(
                 learner, chosen, arrays, runs=runs, dtype=dtype, scaling=scaling,  # type: ignore[arg-type]
                 seed=seed, on_run=lambda: progress.advance(bar),
             )  # fmt: skip
-            summaries.append(result.summary())
-    return summaries
+            studies.append(result)
+    return studies
 
 
-def backtest_stream(config: Config, name: str | None, path: Path, screen: Console) -> list[Summary]:
-    """A summary of one configured stream over the events of a file. Raises ConfigError, FileError."""
+def backtest_stream(config: Config, name: str | None, path: Path, screen: Console) -> list[Study]:
+    """A study of one configured stream over the events of a file. Raises ConfigError, FileError."""
     stream = config.stream(name or config.streams[0].name)
     decoder = Decoder(stream.event_format(), np.dtype(config.worker.dtype))
     spec = stream.model_spec(decoder.dim, config.worker.dtype)
     with Progress(console=screen, transient=True) as progress:
         bar = progress.add_task("learning", total=path.stat().st_size)
         measures = backtest_file(spec, decoder, stream.encoding, path, lambda position: progress.update(bar, completed=position))
-    return [Study(spec.pipeline.learner, spec.task, [None], [measures]).summary() | {"stream": stream.name, "models": measures.models}]
+    return [Study(spec.pipeline.learner, spec.task, [None], [measures])]
 
 
 def table(summaries: Sequence[Summary]) -> Table:
@@ -82,8 +82,8 @@ def table(summaries: Sequence[Summary]) -> Table:
         result.add_column(heading, justify="left" if heading == "learner" else "right")
     for summary in summaries:
         runs = summary["runs"]
-        figures = f"{summary['mean']:.6g}" + (f" +- {summary['sd']:.3g}" if len(runs) > 1 else "")
-        rate = f"{100 * summary['mean_rate']:.3f} +- {100 * summary['sd_rate']:.3f}" if "mean_rate" in summary else ""
+        figures = f"{summary['mean']:.6g}" + (f" ± {summary['sd']:.3g}" if len(runs) > 1 else "")
+        rate = f"{100 * summary['mean_rate']:.3f} ± {100 * summary['sd_rate']:.3f}" if "mean_rate" in summary else ""
         speed = float(np.median([run["microseconds_per_event"] for run in runs]))
         result.add_row(summary["learner"], figures, rate, str(len(runs)), f"{speed:.2f}", f"{max(run['model_bytes'] for run in runs):,}")
     return result

@@ -1,8 +1,9 @@
 """AVM: SGD whose events are represented by the core points of cells that cover the data (Le et al., Approximation Vector Machines)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.generator import initial_state, uniform
 from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
 from streamlearn.learners.coverage import CELLS, HYPERSPHERE, CellName, covering_core
-from streamlearn.learners.losses import REGRESSION, SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, support_fields
@@ -73,66 +74,107 @@ class Avm:
         return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        loss = self.loss or ("eps" if pool.shape.task is Task.REGRESSION else "hinge")
-        aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
-        reg = self.reg or (0.03 if pool.shape.task is Task.REGRESSION else 0.001)
+        regression = pool.shape.task is Task.REGRESSION
+        aim = objective(pool.shape.task, self.loss or ("eps" if regression else "hinge"), epsilon=self.epsilon)
+        reg = self.reg or (0.03 if regression else 0.001)
         cell = CELLS[self.cell]
-        reach = self.delta / 2.0 if cell == HYPERSPHERE else self.delta / (2.0 * np.sqrt(pool.shape.dim))
+        reach = self.delta / 2.0 if cell == HYPERSPHERE else self.delta / (2.0 * math.sqrt(pool.shape.dim))
+        in_ball = regression and aim.loss == SQUARED and reg <= 1.0
+        rule = Rule(aim, KERNELS[self.kernel], self.sigma, reg, cell, reach, self.budget is not None, self.beta, self.rho, in_ball)
         start = 0
         while start < len(slots):
-            start = _descend(
-                aim, KERNELS[self.kernel], self.sigma, reg, cell, reach, self.budget is not None, self.beta, self.rho,
-                pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["rounds"], pool["squared_norm"],
-                pool["largest_label"], pool["generator"], start, slots, X, y, scores,
-            )  # fmt: skip
+            models = Models(**{name: pool[name] for name in Models._fields})
+            start = _descend(rule, models, start, slots, X, y, scores)
             if start < len(slots):
                 pool.reserve(support=pool.shape.support + 1)
 
 
+class Rule(NamedTuple):
+    """The hyper-parameters, as the kernels take them."""
+
+    aim: Objective
+    code: int
+    sigma: float
+    reg: float
+    cell: int
+    reach: float
+    capped: bool
+    beta: float
+    rho: float
+    in_ball: bool
+
+
+class Models(NamedTuple):
+    """The pool's arrays, all with a leading slot axis."""
+
+    known: Array
+    support: Array
+    coefficients: Array
+    size: Array
+    rounds: Array
+    squared_norm: Array
+    largest_label: Array
+    generator: Array
+
+
 @kernel
-def _descend(
-    aim: Objective, code: int, sigma: float, reg: float, cell: int, reach: float, capped: bool, beta: float, rho: float,
-    known: Array, support: Array, coefficients: Array, size: Array, rounds: Array, squared_norm: Array, largest_label: Array,
-    generator: Array, start: int, slots: Array, X: Array, y: Array, scores: Array,
-) -> int:  # fmt: skip
+def _descend(rule: Rule, models: Models, start: int, slots: Array, X: Array, y: Array, scores: Array) -> int:
     """Learn the events from `start` on; returns the first one that may need more room for cores than there is, else len(slots)."""
-    room = support.shape[2]
-    row, distances, extents = np.empty(room, X.dtype), np.empty(room, X.dtype), np.empty(room, X.dtype)
+    room = models.support.shape[2]
+    row, scratch, x = np.empty(room, X.dtype), np.empty((2, room), X.dtype), np.empty(X.shape[1], X.dtype)
     f, slopes = np.empty(scores.shape[1], X.dtype), np.empty(scores.shape[1], X.dtype)
-    core_x = np.empty(X.shape[1], X.dtype)
-    in_ball = aim.task == REGRESSION and aim.loss == SQUARED and reg <= 1.0
     for i in range(start, len(slots)):
         s = slots[i]
-        if size[s] == room and not capped:
+        if models.size[s] == room and not rule.capped:
             return i
-        kernel_row(code, sigma, support[s], size[s], X[i], row)
-        expansion(row, coefficients[s], size[s], f)
+        kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], row)
+        expansion(row, models.coefficients[s], models.size[s], f)
         for c in range(len(f)):
-            f[c] /= reg * max(rounds[s], 1)
-        publish_scores(f, known[s], scores[i])
+            f[c] /= rule.reg * max(models.rounds[s], 1)
+        publish_scores(f, models.known[s], scores[i])
         if np.isnan(y[i]):
             continue
-        rounds[s] += 1
-        output_slopes(aim, y[i], f, known[s], slopes)
-        core = -1
-        if size[s] == room:
-            core = covering_core(cell, np.inf, support[s], size[s], X[i], distances, extents)
-        elif beta == 0.0 or uniform(generator, s) <= 1.0 - beta / rounds[s] ** rho:
-            core = covering_core(cell, reach, support[s], size[s], X[i], distances, extents)
-        if core < 0:
-            core = size[s]
-            support[s, :, core] = X[i]
-            size[s] += 1
-        if in_ball:
-            load(support[s], core, core_x)
-            kernel_row(code, sigma, support[s], size[s], core_x, row)
-            expansion(row, coefficients[s], size[s], f)
-            squared_norm[s] += norm_gained(-slopes[0], f[0])
+        output_slopes(rule.aim, y[i], f, models.known[s], slopes)
+        models.rounds[s] += 1
+        core = _representative(rule, models, s, X[i], scratch)
+        if rule.in_ball:
+            _follow_norm(rule, models, s, core, -slopes[0], row, x, f)
         for c in range(len(slopes)):
-            coefficients[s, core, c] -= slopes[c]
-        if in_ball:
-            largest_label[s] = max(largest_label[s], abs(y[i]))
-            factor = factor_into_ball(squared_norm[s], largest_label[s], reg, rounds[s])
-            scale_rows(coefficients[s], size[s], factor)
-            squared_norm[s] *= factor * factor
+            models.coefficients[s, core, c] -= slopes[c]
+        if rule.in_ball:
+            _project(rule, models, s, y[i])
     return len(slots)
+
+
+@kernel
+def _representative(rule: Rule, models: Models, s: int, x: Array, scratch: Array) -> int:
+    """The core that stands for x; x itself becomes one if no cell holds it or the schedule says so."""
+    cores, size = models.support[s], models.size[s]
+    if size == cores.shape[1]:
+        return int(covering_core(rule.cell, np.inf, cores, size, x, scratch[0], scratch[1]))
+    if rule.beta == 0.0 or uniform(models.generator, s) <= 1.0 - rule.beta / models.rounds[s] ** rule.rho:
+        core = covering_core(rule.cell, rule.reach, cores, size, x, scratch[0], scratch[1])
+        if core >= 0:
+            return int(core)
+    cores[:, size] = x
+    models.size[s] += 1
+    return int(size)
+
+
+@kernel
+def _follow_norm(rule: Rule, models: Models, s: int, core: int, coefficient: float, row: Array, x: Array, f: Array) -> None:
+    """Account for coefficient * Phi(core) joining the model. row, x and f are scratch."""
+    load(models.support[s], core, x)
+    kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], x, row)
+    expansion(row, models.coefficients[s], models.size[s], f)
+    models.squared_norm[s] += norm_gained(coefficient, f[0])
+
+
+@kernel
+def _project(rule: Rule, models: Models, s: int, label: float) -> None:
+    """Bring the model back into the ball."""
+    models.largest_label[s] = max(models.largest_label[s], abs(label))
+    factor = factor_into_ball(models.squared_norm[s], models.largest_label[s], rule.reg, models.rounds[s])
+    if factor < 1.0:
+        scale_rows(models.coefficients[s], models.size[s], factor)
+        models.squared_norm[s] *= factor * factor

@@ -98,7 +98,7 @@ class Forgetron:
     capped: bool = False
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
-        progress = {"oldest": Field((), _INT64), "mistakes": Field((), _INT64), "deviation": Field((), _FLOAT64)}
+        progress = {"oldest": Field((), _INT64), "counted_mistakes": Field((), _INT64), "deviation": Field((), _FLOAT64)}
         return class_fields(shape) | support_fields(shape, self.budget) | progress
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
@@ -109,7 +109,7 @@ class Forgetron:
         eta = self.eta if task is Task.REGRESSION else 1.0
         _forget_oldest(
             mistakes_only(task, self.epsilon), self.capped, KERNELS[self.kernel], self.sigma, eta, pool["known"], pool["support"],
-            pool["coefficients"], pool["size"], pool["oldest"], pool["mistakes"], pool["deviation"], slots, X, y, scores,
+            pool["coefficients"], pool["size"], pool["oldest"], pool["counted_mistakes"], pool["deviation"], slots, X, y, scores,
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row, projections
 from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
 from streamlearn.learners.linear import gradient_step, linear_outputs
-from streamlearn.learners.losses import REGRESSION, SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
@@ -69,69 +69,91 @@ class DualSgd:
         return {"frequencies": drawn.astype(shape.dtype)}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        loss = self.loss or ("eps" if pool.shape.task is Task.REGRESSION else "hinge")
-        aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
-        reg = self.reg or (0.03 if pool.shape.task is Task.REGRESSION else 0.001)
+        regression = pool.shape.task is Task.REGRESSION
+        loss = self.loss or ("eps" if regression else "hinge")
+        reg = self.reg or (0.03 if regression else 0.001)
         moving = min(self.rank or max(round(0.2 * self.budget), 1), self.budget)
-        for rows, angles in projections(X, pool.shared["frequencies"]):
-            _descend(
-                aim, KERNELS[self.kernel], self.sigma, reg, moving, pool.shared["frequencies"], pool["known"], pool["support"],
-                pool["coefficients"], pool["born"], pool["size"], pool["weights"], pool["rounds"], pool["expansion_norm"],
-                pool["largest_label"], slots[rows], X[rows], angles, y[rows], scores[rows],
-            )  # fmt: skip
+        aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
+        in_ball = regression and aim.loss == SQUARED and reg <= 1.0
+        rule = Rule(aim, KERNELS[self.kernel], self.sigma, reg, moving, in_ball)
+        models = Models(**{name: pool[name] for name in Models._fields})
+        frequencies = pool.shared["frequencies"]
+        for rows, angles in projections(X, frequencies):
+            _descend(rule, models, frequencies, slots[rows], X[rows], angles, y[rows], scores[rows])
+
+
+class Rule(NamedTuple):
+    """The hyper-parameters, as the kernels take them."""
+
+    aim: Objective
+    code: int
+    sigma: float
+    reg: float
+    moving: int  # k
+    in_ball: bool
+
+
+class Models(NamedTuple):
+    """The pool's arrays, all with a leading slot axis."""
+
+    known: Array
+    support: Array
+    coefficients: Array
+    born: Array
+    size: Array
+    weights: Array
+    rounds: Array
+    expansion_norm: Array
+    largest_label: Array
 
 
 @kernel
-def _descend(
-    aim: Objective, code: int, sigma: float, reg: float, moving: int, frequencies: Array, known: Array, support: Array,
-    coefficients: Array, born: Array, size: Array, weights: Array, rounds: Array, expansion_norm: Array, largest_label: Array,
-    slots: Array, X: Array, angles: Array, y: Array, scores: Array,
-) -> None:  # fmt: skip
-    budget, count = support.shape[2], frequencies.shape[1]
-    row = np.empty(budget, X.dtype)
-    z = np.empty(2 * count, X.dtype)
+def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Array, angles: Array, y: Array, scores: Array) -> None:
+    outputs, count = scores.shape[1], angles.shape[1]
+    row, z = np.empty(models.support.shape[2], X.dtype), np.empty(2 * count, X.dtype)
+    f, slopes = np.empty(outputs, X.dtype), np.empty(outputs, X.dtype)
     moved_x, moved_angles, moved_z = np.empty(X.shape[1], X.dtype), np.empty(count, X.dtype), np.empty(2 * count, X.dtype)
-    f, slopes = np.empty(scores.shape[1], X.dtype), np.empty(scores.shape[1], X.dtype)
-    in_ball = aim.task == REGRESSION and aim.loss == SQUARED and reg <= 1.0
     for i in range(len(slots)):
         s = slots[i]
-        kernel_row(code, sigma, support[s], size[s], X[i], row)
+        kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], row)
         fourier_row(angles[i], 1.0 / np.sqrt(count), z)
-        expansion(row, coefficients[s], size[s], slopes)
-        linear_outputs(weights[s], z, f)
-        for c in range(len(f)):
-            f[c] = (slopes[c] + f[c]) / (reg * max(rounds[s], 1))
-        publish_scores(f, known[s], scores[i])
+        expansion(row, models.coefficients[s], models.size[s], slopes)
+        linear_outputs(models.weights[s], z, f)
+        for c in range(outputs):
+            f[c] = (slopes[c] + f[c]) / (rule.reg * max(models.rounds[s], 1))
+        publish_scores(f, models.known[s], scores[i])
         if np.isnan(y[i]):
             continue
-        rounds[s] += 1
-        output_slopes(aim, y[i], f, known[s], slopes)
-        if size[s] == budget:
-            for _ in range(moving):
-                b = _smallest(coefficients[s], born[s], size[s])
-                load(support[s], b, moved_x)
-                if in_ball:
-                    kernel_row(code, sigma, support[s], size[s], moved_x, row)
-                    expansion(row, coefficients[s], size[s], f)
-                    expansion_norm[s] += norm_gained(-coefficients[s, b, 0], f[0])
-                project_row(moved_x, frequencies, moved_angles)
-                fourier_row(moved_angles, 1.0 / np.sqrt(count), moved_z)
-                gradient_step(weights[s], -1.0, coefficients[s, b], moved_z)
-                size[s] -= 1
-                _replace(support[s], coefficients[s], born[s], b, size[s])
-        if in_ball:
-            kernel_row(code, sigma, support[s], size[s], X[i], row)
-            expansion(row, coefficients[s], size[s], f)
-            expansion_norm[s] += norm_gained(-slopes[0], f[0])
-        store(support[s], coefficients[s], size[s], X[i], slopes, 1.0)
-        born[s, size[s]] = rounds[s]
-        size[s] += 1
-        if in_ball:
-            largest_label[s] = max(largest_label[s], abs(y[i]))
-            factor = factor_into_ball(expansion_norm[s] + np.sum(weights[s] * weights[s]), largest_label[s], reg, rounds[s])
-            scale_rows(coefficients[s], size[s], factor)
-            scale_rows(weights[s], 1, factor)
-            expansion_norm[s] *= factor * factor
+        output_slopes(rule.aim, y[i], f, models.known[s], slopes)
+        models.rounds[s] += 1
+        if models.size[s] == models.support.shape[2]:
+            for _ in range(rule.moving):
+                _move_smallest(rule, models, s, frequencies, row, moved_x, moved_angles, moved_z, f)
+        if rule.in_ball:
+            _follow_norm(rule, models, s, X[i], -slopes[0], row, f)
+        models.born[s, models.size[s]] = models.rounds[s]
+        store(models.support[s], models.coefficients[s], models.size[s], X[i], slopes, 1.0)
+        models.size[s] += 1
+        if rule.in_ball:
+            _project(rule, models, s, y[i])
+
+
+@kernel
+def _move_smallest(
+    rule: Rule, models: Models, s: int, frequencies: Array, row: Array, x: Array, angles: Array, z: Array, f: Array
+) -> None:  # fmt: skip
+    """Move one term to random features and close the gap with the last one. row to f are scratch."""
+    support, coefficients, born = models.support[s], models.coefficients[s], models.born[s]
+    b = _smallest(coefficients, born, models.size[s])
+    load(support, b, x)
+    if rule.in_ball:
+        _follow_norm(rule, models, s, x, -coefficients[b, 0], row, f)
+    project_row(x, frequencies, angles)
+    fourier_row(angles, 1.0 / np.sqrt(len(angles)), z)
+    gradient_step(models.weights[s], -1.0, coefficients[b], z)
+    models.size[s] -= 1
+    last = models.size[s]
+    support[:, b], coefficients[b], born[b] = support[:, last], coefficients[last], born[last]
 
 
 @kernel
@@ -148,8 +170,20 @@ def _smallest(coefficients: Array, born: Array, size: int) -> int:
 
 
 @kernel
-def _replace(support: Array, coefficients: Array, born: Array, position: int, last: int) -> None:
-    """Close the gap at `position` with the support vector at `last`."""
-    support[:, position] = support[:, last]
-    coefficients[position] = coefficients[last]
-    born[position] = born[last]
+def _follow_norm(rule: Rule, models: Models, s: int, x: Array, coefficient: float, row: Array, f: Array) -> None:
+    """Account for coefficient * Phi(x) joining the expansion. row and f are scratch."""
+    kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], x, row)
+    expansion(row, models.coefficients[s], models.size[s], f)
+    models.expansion_norm[s] += norm_gained(coefficient, f[0])
+
+
+@kernel
+def _project(rule: Rule, models: Models, s: int, label: float) -> None:
+    """Bring both parts of the model back into the ball."""
+    models.largest_label[s] = max(models.largest_label[s], abs(label))
+    squared_norm = models.expansion_norm[s] + np.sum(models.weights[s] * models.weights[s])
+    factor = factor_into_ball(squared_norm, models.largest_label[s], rule.reg, models.rounds[s])
+    if factor < 1.0:
+        scale_rows(models.coefficients[s], models.size[s], factor)
+        scale_rows(models.weights[s], 1, factor)
+        models.expansion_norm[s] *= factor * factor

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -94,72 +94,77 @@ class DualSvrg:
         return self.eta if self.smoothness is None else 1.0 / (76.0 * self.smoothness)
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        aim = objective(pool.shape.task, self.loss, tau=self.tau)
-        for rows, angles in projections(X, pool.shared["frequencies"]):
-            _descend(
-                aim, KERNELS[self.kernel], self.sigma, ORACLES[self.oracle], self.theta, self.step_size, self.reg, self.period,
-                pool.shared["frequencies"], pool["known"], pool["support"], pool["size"], pool["coefficients"], pool["weights"],
-                pool["memory"], pool["memory_labels"], pool["memory_cores"], pool["memory_slopes"], pool["rounds"],
-                slots[rows], X[rows], angles, y[rows], scores[rows],
-            )  # fmt: skip
+        rule = Rule(
+            objective(pool.shape.task, self.loss, tau=self.tau), KERNELS[self.kernel], self.sigma, ORACLES[self.oracle], self.theta,
+            self.step_size, self.reg, self.period,
+        )  # fmt: skip
+        models = Models(**{name: pool[name] for name in Models._fields})
+        frequencies = pool.shared["frequencies"]
+        for rows, angles in projections(X, frequencies):
+            _descend(rule, models, frequencies, slots[rows], X[rows], angles, y[rows], scores[rows])
+
+
+class Rule(NamedTuple):
+    """The hyper-parameters, as the kernels take them."""
+
+    aim: Objective
+    code: int
+    sigma: float
+    oracle: int
+    theta: float
+    eta: float
+    reg: float
+    period: int
+
+
+class Models(NamedTuple):
+    """The pool's arrays, all with a leading slot axis."""
+
+    known: Array
+    support: Array
+    size: Array
+    coefficients: Array
+    weights: Array
+    memory: Array
+    memory_labels: Array
+    memory_cores: Array
+    memory_slopes: Array
+    rounds: Array
 
 
 @kernel
-def _descend(
-    aim: Objective, code: int, sigma: float, oracle: int, theta: float, eta: float, reg: float, period: int, frequencies: Array,
-    known: Array, support: Array, size: Array, coefficients: Array, weights: Array, memory: Array, memory_labels: Array,
-    memory_cores: Array, memory_slopes: Array, rounds: Array, slots: Array, X: Array, angles: Array, y: Array, scores: Array,
-) -> None:  # fmt: skip
-    cores, outputs, capacity = support.shape[2], scores.shape[1], memory.shape[1]
-    row, distances, extents = np.empty(cores, X.dtype), np.empty(cores, X.dtype), np.empty(cores, X.dtype)
-    z, f = np.empty(2 * angles.shape[1], X.dtype), np.empty(outputs, X.dtype)
-    slopes, anchor_slopes = np.empty(outputs, X.dtype), np.empty(outputs, X.dtype)
-    left_angles, left_z = np.empty(angles.shape[1], X.dtype), np.empty(2 * angles.shape[1], X.dtype)
+def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Array, angles: Array, y: Array, scores: Array) -> None:
+    outputs = scores.shape[1]
+    row, z = np.empty(models.support.shape[2], X.dtype), np.empty(2 * angles.shape[1], X.dtype)
+    f, slopes, anchor_slopes = np.empty(outputs, X.dtype), np.empty(outputs, X.dtype), np.empty(outputs, X.dtype)
+    scratch = np.empty((2, len(row)), X.dtype)
+    past_angles, past_z = np.empty(angles.shape[1], X.dtype), np.empty(len(z), X.dtype)
     for i in range(len(slots)):
         s = slots[i]
-        kernel_row(code, sigma, support[s], size[s], X[i], row)
+        coefficients, weights, known = models.coefficients[s], models.weights[s], models.known[s]
+        kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], row)
         feature_row(angles[i], z)
-        _outputs(coefficients[s, MODEL], weights[s, MODEL], size[s], row, z, f, slopes)
-        publish_scores(f, known[s], scores[i])
+        _outputs(coefficients[MODEL], weights[MODEL], models.size[s], row, z, f, slopes)
+        publish_scores(f, known, scores[i])
         if np.isnan(y[i]):
             continue
-        output_slopes(aim, y[i], f, known[s], slopes)
-        _outputs(coefficients[s, ANCHOR], weights[s, ANCHOR], size[s], row, z, f, anchor_slopes)
-        output_slopes(aim, y[i], f, known[s], anchor_slopes)
+        output_slopes(rule.aim, y[i], f, known, slopes)
+        _outputs(coefficients[ANCHOR], weights[ANCHOR], models.size[s], row, z, f, anchor_slopes)
+        output_slopes(rule.aim, y[i], f, known, anchor_slopes)
 
-        core = -1
-        if _stays(oracle, theta, support[s], size[s], X[i], distances, extents):
-            core = size[s]
-            support[s, :, core] = X[i]
-            size[s] += 1
-        _step(coefficients[s, MODEL], weights[s, MODEL], core, eta, slopes, z)
-        _step(coefficients[s, MODEL], weights[s, MODEL], core, -eta, anchor_slopes, z)
-
-        place = rounds[s] % capacity
-        if rounds[s] >= capacity and np.any(memory_slopes[s, place] != 0.0):
-            if memory_cores[s, place] < 0:
-                project_row(memory[s, place], frequencies, left_angles)
-                feature_row(left_angles, left_z)
-            _step(coefficients[s, MEMORY], weights[s, MEMORY], memory_cores[s, place], 1.0, memory_slopes[s, place], left_z)
-        memory[s, place], memory_labels[s, place], memory_cores[s, place] = X[i], y[i], core
-        memory_slopes[s, place] = anchor_slopes
-        _step(coefficients[s, MEMORY], weights[s, MEMORY], core, -1.0, anchor_slopes, z)
-
-        rounds[s] += 1
-        remembered = min(rounds[s], capacity)
-        _follow_memory(coefficients[s], size[s], eta / remembered, 1.0 / (1.0 + eta * reg))
-        _follow_memory(weights[s], outputs, eta / remembered, 1.0 / (1.0 + eta * reg))
-        if rounds[s] % period == 0:
-            _move_anchor(coefficients[s], period)
-            _move_anchor(weights[s], period)
-            for k in range(remembered):
-                kernel_row(code, sigma, support[s], size[s], memory[s, k], row)
-                project_row(memory[s, k], frequencies, left_angles)
-                feature_row(left_angles, left_z)
-                _outputs(coefficients[s, ANCHOR], weights[s, ANCHOR], size[s], row, left_z, f, slopes)
-                output_slopes(aim, memory_labels[s, k], f, known[s], slopes)
-                memory_slopes[s, k] = slopes
-                _step(coefficients[s, MEMORY], weights[s, MEMORY], memory_cores[s, k], -1.0, slopes, left_z)
+        core = _new_core(rule, models, s, X[i], scratch)
+        _step(coefficients[MODEL], weights[MODEL], core, rule.eta, slopes, z)
+        _step(coefficients[MODEL], weights[MODEL], core, -rule.eta, anchor_slopes, z)
+        _forget_oldest(models, s, frequencies, past_angles, past_z)
+        _remember(models, s, X[i], y[i], core, anchor_slopes, z)
+        models.rounds[s] += 1
+        share, decay = rule.eta / _remembered(models, s), 1.0 / (1.0 + rule.eta * rule.reg)
+        _follow_memory(coefficients, models.size[s], share, decay)
+        _follow_memory(weights, outputs, share, decay)
+        if models.rounds[s] % rule.period == 0:
+            _move_anchor(coefficients, rule.period)
+            _move_anchor(weights, rule.period)
+            _renew_memory(rule, models, s, frequencies, row, past_angles, past_z, f, slopes)
 
 
 @kernel
@@ -178,11 +183,16 @@ def _outputs(coefficients: Array, weights: Array, size: int, row: Array, z: Arra
 
 
 @kernel
-def _stays(oracle: int, theta: float, cores: Array, size: int, x: Array, distances: Array, extents: Array) -> bool:
-    """Whether the event stays in the kernel's own space (Z_t = 0)."""
-    if oracle == ALWAYS_MOVE or size == cores.shape[1]:
-        return False
-    return oracle == BUDGET or covering_core(HYPERSPHERE, theta, cores, size, x, distances, extents) < 0
+def _new_core(rule: Rule, models: Models, s: int, x: Array, scratch: Array) -> int:
+    """The event's position among the cores if the oracle keeps it in the kernel's own space (Z_t = 0), else -1."""
+    cores, size = models.support[s], models.size[s]
+    if rule.oracle == ALWAYS_MOVE or size == cores.shape[1]:
+        return -1
+    if rule.oracle == COVERAGE and covering_core(HYPERSPHERE, rule.theta, cores, size, x, scratch[0], scratch[1]) >= 0:
+        return -1
+    cores[:, size] = x
+    models.size[s] += 1
+    return int(size)
 
 
 @kernel
@@ -193,6 +203,51 @@ def _step(coefficients: Array, weights: Array, core: int, eta: float, slopes: Ar
     else:
         for c in range(len(slopes)):
             coefficients[core, c] -= eta * slopes[c]
+
+
+@kernel
+def _remembered(models: Models, s: int) -> int:
+    """How many events the memory holds."""
+    return int(min(models.rounds[s], models.memory.shape[1]))
+
+
+@kernel
+def _remember(models: Models, s: int, x: Array, label: float, core: int, slopes: Array, z: Array) -> None:
+    """Put an event with its slopes at the anchor into the place of the oldest."""
+    place = models.rounds[s] % models.memory.shape[1]
+    models.memory[s, place], models.memory_labels[s, place], models.memory_cores[s, place] = x, label, core
+    models.memory_slopes[s, place] = slopes
+    _step(models.coefficients[s, MEMORY], models.weights[s, MEMORY], core, -1.0, slopes, z)
+
+
+@kernel
+def _forget_oldest(models: Models, s: int, frequencies: Array, angles: Array, z: Array) -> None:
+    """Take the oldest event's gradient out of the memory's sum, if the memory is full. angles and z are scratch."""
+    place = models.rounds[s] % models.memory.shape[1]
+    slopes, core = models.memory_slopes[s, place], models.memory_cores[s, place]
+    if models.rounds[s] < models.memory.shape[1] or not np.any(slopes != 0.0):
+        return
+    if core < 0:
+        project_row(models.memory[s, place], frequencies, angles)
+        feature_row(angles, z)
+    _step(models.coefficients[s, MEMORY], models.weights[s, MEMORY], core, 1.0, slopes, z)
+
+
+@kernel
+def _renew_memory(
+    rule: Rule, models: Models, s: int, frequencies: Array, row: Array, angles: Array, z: Array, f: Array, slopes: Array
+) -> None:  # fmt: skip
+    """Take all slopes of the memory at the new anchor and sum their gradients from nothing. row to slopes are scratch."""
+    coefficients, weights = models.coefficients[s], models.weights[s]
+    coefficients[MEMORY], weights[MEMORY] = 0.0, 0.0
+    for place in range(_remembered(models, s)):
+        kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], models.memory[s, place], row)
+        project_row(models.memory[s, place], frequencies, angles)
+        feature_row(angles, z)
+        _outputs(coefficients[ANCHOR], weights[ANCHOR], models.size[s], row, z, f, slopes)
+        output_slopes(rule.aim, models.memory_labels[s, place], f, models.known[s], slopes)
+        models.memory_slopes[s, place] = slopes
+        _step(coefficients[MEMORY], weights[MEMORY], models.memory_cores[s, place], -1.0, slopes, z)
 
 
 @kernel
@@ -207,8 +262,7 @@ def _follow_memory(part: Array, rows: int, eta: float, decay: float) -> None:
 
 @kernel
 def _move_anchor(part: Array, period: int) -> None:
-    """u = w = the mean of the period; the memory starts again from nothing."""
+    """u = w = the mean of the period."""
     part[ANCHOR] = part[TOTAL] / period
     part[MODEL] = part[ANCHOR]
     part[TOTAL] = 0.0
-    part[MEMORY] = 0.0

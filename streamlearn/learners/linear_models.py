@@ -1,6 +1,5 @@
 """Linear learners, with the identity in place of a feature map: Perceptron, Passive-Aggressive and online gradient descent."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,7 +23,9 @@ from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
 LARGEST_FEATURE = 1e9  # features are clipped to +-this, so that sums of their products stay finite in float32
 
-_CONSTANT = -1  # rule of steps, besides the variants of Passive-Aggressive
+SMALLEST_NORM = 1e-12  # squared norms of features count as at least this when a step is divided by them
+
+_CONSTANT, _NORMALISED = -1, -2  # rules of steps, besides the variants of Passive-Aggressive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class LinearPerceptron:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = mistakes_only(pool.shape.task, self.epsilon)
-        _learn(aim, _CONSTANT, self.eta, 1.0, pool["known"], pool["weights"], slots, X, y, scores)
+        _learn(aim, _CONSTANT, self.eta, pool["known"], pool["weights"], slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,20 +87,21 @@ class LinearPassiveAggressive:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = passive_aggressive_objective(pool.shape.task, self.epsilon)
-        _learn(aim, VARIANTS[self.variant], self.C, 1.0, pool["known"], pool["weights"], slots, X, y, scores)
+        _learn(aim, VARIANTS[self.variant], self.C, pool["known"], pool["weights"], slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearOgd:
-    """Linear online gradient descent with a constant step size, for every loss.
+    """Linear online gradient descent for every loss, with a step size that is relative to the features or constant.
 
-    Source: Zinkevich (2003); the form of Lu et al. with the identity as feature map. For the squared loss a step is never longer
-    than 2 / ||z||^2, beyond which it would enlarge the error it corrects. Features are clipped to +-1e9.
-    Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs bytes per model.
+    Source: Zinkevich (2003); the form of Lu et al. with the identity as feature map. `normalise` divides the step of an event by the
+    squared norm of its features (at least 1e-12), as in normalised least mean squares: eta then depends neither on the number of
+    features nor on their scale. For the squared loss a step is never longer than 2 / ||z||^2, beyond which it would enlarge the error
+    it corrects. Features are clipped to +-1e9. Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs bytes per model.
 
-    eta: constant step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width
-    of the zone without updates (squared, eps), >= 0. normalise: scale the features by 1 / sqrt(their number), so that eta does not
-    depend on it. intercept: learn a constant term, as the weight of a feature that is always 1.
+    eta: step size, > 0; normalised, useful between 0.05 and 1. normalise: see above. loss: hinge, smooth-hinge or logistic; squared,
+    l1, l2 or eps for regression. epsilon: half-width of the zone without updates (squared, eps), >= 0. intercept: learn a constant
+    term, as the weight of a feature that is always 1.
     """
 
     name: ClassVar[str] = "linear-ogd"
@@ -120,8 +122,8 @@ class LinearOgd:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         task = pool.shape.task
         aim = objective(task, self.loss or ("squared" if task is Task.REGRESSION else "logistic"), epsilon=self.epsilon)
-        scale = 1.0 / math.sqrt(pool["weights"].shape[2]) if self.normalise else 1.0
-        _learn(aim, _CONSTANT, self.eta, scale, pool["known"], pool["weights"], slots, X, y, scores)
+        rule = _NORMALISED if self.normalise else _CONSTANT
+        _learn(aim, rule, self.eta, pool["known"], pool["weights"], slots, X, y, scores)
 
 
 def _fields(shape: Shape, intercept: bool) -> dict[str, Field]:
@@ -130,25 +132,27 @@ def _fields(shape: Shape, intercept: bool) -> dict[str, Field]:
 
 @kernel
 def _learn(
-    aim: Objective, rule: int, size: float, scale: float, known: Array, weights: Array,
+    aim: Objective, rule: int, size: float, known: Array, weights: Array,
     slots: Array, X: Array, y: Array, scores: Array,
 ) -> None:  # fmt: skip
-    """size: eta of a constant step, or C of Passive-Aggressive."""
+    """size: eta of a gradient step, or C of Passive-Aggressive."""
     dim = X.shape[1]
-    z = np.full(weights.shape[2], scale, X.dtype)
+    z = np.ones(weights.shape[2], X.dtype)
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     for i in range(len(slots)):
         s = slots[i]
         for j in range(dim):
-            z[j] = scale * min(max(X[i, j], -LARGEST_FEATURE), LARGEST_FEATURE)
+            z[j] = min(max(X[i, j], -LARGEST_FEATURE), LARGEST_FEATURE)
         linear_outputs(weights[s], z, f)
         publish_scores(f, known[s], scores[i])
         if np.isnan(y[i]) or not output_slopes(aim, y[i], f, known[s], slopes):
             continue
         norm = dot(z, z)
-        if rule == _CONSTANT:
-            step = stable_step(size, norm) if aim.loss == SQUARED else size
+        if rule == _CONSTANT or rule == _NORMALISED:
+            step = size if rule == _CONSTANT else size / max(norm, SMALLEST_NORM)
+            if aim.loss == SQUARED:
+                step = stable_step(step, norm)
         else:
             step = passive_aggressive_step(rule, size, suffered_loss(aim, y[i], f, slopes), norm * dot(slopes, slopes))
         gradient_step(weights[s], step, slopes, z)

@@ -32,8 +32,9 @@ class Nogd:
     Memory per model (B (d + outputs + k) + k outputs) * itemsize + outputs + 9 bytes.
 
     budget: B, >= 1. rank: k, >= 1, at most B is used; default 0.2 B, at least 1. sigma: kernel width, > 0. eta: constant
-    step size, > 0; default 0.5, or 0.1 for regression. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of
-    the zone without updates (squared, eps), >= 0. kernel: gaussian, laplacian or cauchy.
+    step size, > 0; default 0.5, or 0.1 for regression. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for
+    regression. epsilon: half-width of the zone without updates (squared, eps), >= 0. kernel: gaussian, laplacian or
+    cauchy.
     """
 
     name: ClassVar[str] = "nogd"

@@ -62,11 +62,11 @@ def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
 
 @kernel
 def store(support: Array, coefficients: Array, position: int, x: Array, slopes: Array, step: float) -> None:
-    """Put x at `position` with coefficients -step * slopes."""
+    """Put x at `position` with coefficients -step * slopes; never -0, so that a class without a slope looks like one that is not there."""
     for j in range(x.shape[0]):
         support[j, position] = x[j]
     for c in range(slopes.shape[0]):
-        coefficients[position, c] = -step * slopes[c]
+        coefficients[position, c] = -step * slopes[c] if slopes[c] != 0.0 else 0.0
 
 
 @kernel

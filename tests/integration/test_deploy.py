@@ -1,32 +1,37 @@
 """The files under deploy/ and docker-compose.yml, checked with the programs that read them wherever one runs without a container engine."""
 
 import json
+import os
 import re
 import shutil
 import socket
 import subprocess
-import threading
+import sys
 import time
 import tomllib
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from plausible import fill
 from typer.testing import CliRunner
 
 from streamlearn.bundled import FLIGHTS_CONFIG
 from streamlearn.cli import app
 from streamlearn.config import ConfigError, load
 from streamlearn.kafka.local_broker import LocalBroker
-from streamlearn.metrics import CATALOGUE, PREFIX, Kind, Metrics
-from streamlearn.monitoring import MonitoringServer
+from streamlearn.metrics import CATALOGUE, PREFIX, Kind
+from streamlearn.processes import dying_with_parent
+
+pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -235,73 +240,82 @@ class Prometheus:
         return answer["data"]
 
     def query(self, expression: str) -> list[float]:
+        """The values of all series now."""
         return [float(series["value"][1]) for series in self.get("query", query=expression)["result"]]
 
-    def samples(self) -> float:
-        """How often the worker was scraped."""
-        return sum(self.query("count_over_time(streamlearn_ready[5m])"))
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker that runs with the configuration of compose, on a stream of its own."""
+
+    address: str
+    stream: str
 
 
 @pytest.fixture(scope="module")
-def worker_address() -> Iterator[str]:
-    """host:port of a worker that learns."""
-    metrics = Metrics()
-    stop = threading.Event()
+def worker(broker: LocalBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    """Learns from the bundled flights, which are being published, and from a few events that nobody can read."""
+    folder = tmp_path_factory.mktemp("worker")
+    stream, address = f"flights-{uuid4().hex[:12]}", f"127.0.0.1:{free_port()}"
+    config = folder / "streamlearn.toml"
+    config.write_text((DEPLOY / "streamlearn.toml").read_text().replace('name = "flights"', f'name = "{stream}"'))
+    host, port = address.split(":")
+    environment = os.environ | {
+        "STREAMLEARN_APP": stream, "STREAMLEARN_KAFKA__BOOTSTRAP": broker.bootstrap,
+        "STREAMLEARN_METRICS__HOST": host, "STREAMLEARN_METRICS__PORT": port, "STREAMLEARN_CHECKPOINT__INTERVAL": "1",
+    }  # fmt: skip
 
-    def work() -> None:
-        while not stop.wait(0.1):
-            fill(metrics, now=time.time())
+    def streamlearn(*arguments: str) -> list[str]:
+        return dying_with_parent([sys.executable, "-m", "streamlearn", *arguments, "--config", str(config)])
 
-    thread = threading.Thread(target=work)
-    with MonitoringServer(metrics.registry, lambda: (True, "ok"), lambda: (True, "ok")) as server:
-        thread.start()
-        yield urllib.parse.urlsplit(server.url).netloc
-        stop.set()
-        thread.join()
+    subprocess.run(streamlearn("topics", "apply"), env=environment, check=True, capture_output=True)  # noqa: S603
+    with (folder / "log").open("wb") as log, ExitStack() as running:
+        for arguments in (("worker",), ("publish", "flights", "--rate", "1000")):
+            process = subprocess.Popen(streamlearn(*arguments), env=environment, cwd=folder, stdout=log, stderr=log)  # noqa: S603
+            running.callback(process.wait, 30)
+            running.callback(process.terminate)
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        for value in (b"{", b'{"carrier": "AA", "late": "perhaps", "dep_delay": 1, "hour": 5, "distance": 100}'):
+            producer.produce(f"{stream}.events", value)
+        assert producer.flush(20) == 0
+        yield Worker(address, stream)
 
 
 @pytest.fixture(scope="module")
-def prometheus(worker_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """Scrapes the worker, in less time and found by its address, but otherwise as configured."""
+def prometheus(worker: Worker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+    """Scrapes the worker more often, and finds it by its address, but otherwise as configured."""
     folder = tmp_path_factory.mktemp("prometheus")
     config = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
     config["global"] |= {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "500ms"}
     (scrape,) = config["scrape_configs"]
     del scrape["dns_sd_configs"]
-    scrape["static_configs"] = [{"targets": [worker_address]}]
+    scrape["static_configs"] = [{"targets": [worker.address]}]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     shutil.copy(DEPLOY / "prometheus" / "rules.yml", folder)
     address = f"127.0.0.1:{free_port()}"
-    log = (folder / "log").open("wb")
-    process = subprocess.Popen(  # noqa: S603
-        [
-            tool("prometheus"), "--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address={address}",
-            "--log.level=warn",
-        ],
-        cwd=folder, stdout=log, stderr=log,
-    )  # fmt: skip
-    try:
-        running = Prometheus(f"http://{address}")
-        await_samples(running, process, folder / "log")
-        yield running
-    finally:
-        process.terminate()
-        process.wait(20)
-        log.close()
+    arguments = ["--config.file=prometheus.yml", "--storage.tsdb.path=data", f"--web.listen-address={address}", "--log.level=warn"]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(dying_with_parent([tool("prometheus"), *arguments]), cwd=folder, stdout=log, stderr=log)  # noqa: S603
+        try:
+            running = Prometheus(f"http://{address}")
+            await_samples(running, process, folder / "log")
+            yield running
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
-def await_samples(running: Prometheus, process: subprocess.Popen[bytes], log: Path, wanted: int = 10) -> None:
-    """Wait until the worker was scraped often enough for rates."""
-    deadline = time.monotonic() + 60
+def await_samples(running: Prometheus, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until everything that a worker does now and then was scraped often enough for rates."""
+    deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
         assert process.poll() is None, log.read_text()
-        try:
-            if running.samples() >= wanted:
+        with suppress(OSError):  # it does not listen yet
+            series = ("streamlearn_events_total", "streamlearn_dead_letters_total", "streamlearn_checkpoint_records_total")
+            if all(max(running.query(f"count_over_time({name}[5m])"), default=0) >= 8 for name in series):
                 return
-        except OSError:  # it does not listen yet
-            pass
-        time.sleep(0.1)
-    pytest.fail(f"Prometheus did not scrape the worker {wanted} times in a minute:\n{log.read_text()}")
+        time.sleep(0.2)
+    pytest.fail(f"Prometheus has not scraped a worker that learns in 90 s:\n{log.read_text()}")
 
 
 def filled_in(expression: str, variables: Mapping[str, str]) -> str:
@@ -319,11 +333,26 @@ def test_every_panel_shows_data(prometheus: Prometheus, expression: str) -> None
     assert all(value == value for value in values), "the panel would show NaN"  # noqa: PLR0124
 
 
-def test_dashboard_offers_the_streams(prometheus: Prometheus) -> None:
+def test_dashboard_offers_the_streams(prometheus: Prometheus, worker: Worker) -> None:
     definition = DASHBOARD["templating"]["list"][1]["query"]["query"]
     found = re.fullmatch(r"label_values\((\w+), (\w+)\)", definition)
     assert found is not None
-    assert prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]}) == ["flights"]
+    assert prometheus.get(f"label/{found[2]}/values", **{"match[]": found[1]}) == [worker.stream]
+
+
+def test_worker_fills_the_catalogue(prometheus: Prometheus) -> None:
+    only_after_a_loss = {"recovery_lost_events_total"}
+    suffix = {Kind.HISTOGRAM: "_count"}
+    names = {metric.name: PREFIX + metric.name + suffix.get(metric.kind, "") for metric in CATALOGUE}
+    assert {name for name, series in names.items() if not prometheus.query(series)} <= only_after_a_loss
+
+
+@pytest.mark.usefixtures("prometheus")  # by the time that it is there, the worker learns
+def test_exposition_passes_prometheus_own_linter(worker: Worker) -> None:
+    with urllib.request.urlopen(f"http://{worker.address}/metrics", timeout=10) as response:
+        exposition = response.read().decode()
+    done = subprocess.run([tool("promtool"), "check", "metrics"], input=exposition, capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_alerts_are_evaluated_and_silent_for_a_healthy_worker(prometheus: Prometheus) -> None:

@@ -67,7 +67,7 @@ class Pegasos(KernelModel):
 
     def f(self, x: Vector) -> Vector:
         """Rounded, so that outputs which differ by rounding errors only are equal."""
-        return np.round(super().f(x), 10)
+        return np.array([round(output, 10) for output in super().f(x).tolist()])
 
     def learn(self, x: Vector, label: float) -> None:
         slope = slopes(self.task, "hinge", label, self.f(x), self.known)
@@ -110,7 +110,7 @@ class Bsgd(Pegasos):
 
     def projection(self, x: Vector) -> tuple[Vector, float]:
         k = self.similarities(x)
-        weights = np.linalg.solve([self.similarities(v) for v in self.vectors], k)
+        weights: Vector = np.linalg.solve(np.array([self.similarities(v) for v in self.vectors]), k)
         return weights, float(1 - k @ weights)
 
     def add(self, weights: Vector, coefficient: Vector) -> None:

@@ -13,10 +13,10 @@ class LinearModel:
 
     def __init__(
         self, task: Task, dim: int, *, outputs: int, declared: int, intercept: bool, epsilon: float = 0.1,
-        eta: float = 0.3, C: float = 1.0, variant: str = "PA-I", loss: str = "hinge",
+        eta: float = 0.25, normalise: bool = False, C: float = 1.0, variant: str = "PA-I", loss: str = "hinge",
     ) -> None:  # fmt: skip
         self.task, self.intercept, self.epsilon = task, intercept, epsilon
-        self.eta, self.C, self.variant, self.loss = eta, C, variant, loss
+        self.eta, self.normalise, self.C, self.variant, self.loss = eta, normalise, C, variant, loss
         self.known = np.arange(outputs) < (declared if task is Task.MULTICLASS else 1)
         self.W = np.zeros((outputs, dim + intercept))
 
@@ -45,7 +45,7 @@ class LinearPerceptron(LinearModel):
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
         if self.task is Task.REGRESSION:
             error = label - f
-            return self.eta * np.sign(error) * (np.abs(error) > self.epsilon)
+            return self.eta * np.sign(error) if abs(error[0]) > self.epsilon else np.zeros(1)
         if self.task is Task.BINARY:
             return self.eta * np.array([label]) * ((f[0] >= 0) != (label > 0))
         rival = strongest_rival(f, self.known, int(label))
@@ -67,5 +67,8 @@ class LinearPassiveAggressive(LinearModel):
 
 class LinearOgd(LinearModel):
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
-        eta = min(self.eta, 2 / float(z @ z)) if self.loss in ("squared", "l2") and z.any() else self.eta
+        norm = float(z @ z)
+        eta = self.eta / max(norm, 1e-12) if self.normalise else self.eta
+        if self.loss in ("squared", "l2") and norm > 0:
+            eta = min(eta, 2 / norm)
         return -eta * slopes(self.task, self.loss, label, f, self.known, epsilon=self.epsilon)

@@ -24,6 +24,10 @@ def hinge(task: Task, label: float, f: Vector, known: np.ndarray[tuple[int], np.
     return margin_loss("hinge", f[y] - f[rival]), pair(len(f), y, rival)
 
 
+def squared_norm(direction: Vector) -> float:
+    return float(direction @ direction)
+
+
 def step_size(variant: str, C: float, loss: float, norm: float) -> float:
     if norm == 0:
         return 0.0
@@ -42,7 +46,7 @@ class PassiveAggressive(KernelModel):
         else:
             loss, direction = hinge(self.task, label, f, self.known)
         if loss > 0:
-            self.append(x, step_size(self.variant, self.C, loss, direction @ direction) * direction)
+            self.append(x, step_size(self.variant, self.C, loss, squared_norm(direction)) * direction)
 
 
 class Bpa(Budgeted):
@@ -61,7 +65,7 @@ class Bpa(Budgeted):
         if loss == 0:
             return
         if not self.full:
-            self.append(x, min(self.C, loss / (direction @ direction)) * direction)
+            self.append(x, min(self.C, loss / squared_norm(direction)) * direction)
             return
         changes = [self.change(r, x, label, direction) for r in range(self.budget)]
         objectives = np.array([self.objective(change, x, label) for change in changes])
@@ -82,7 +86,7 @@ class Bpa(Budgeted):
         change[[*onto, self.budget]] += np.outer(np.linalg.solve(K, k_r), self.coefficients[r])
         f = self.f(x) + self.gram([*self.vectors, x])[-1] @ change
         rest = 1 - direction @ f if self.task is not Task.BINARY else 1 - label * f[0]
-        change[-1] += np.clip(rest / (direction @ direction), 0, self.C) * direction
+        change[-1] += np.clip(rest / squared_norm(direction), 0, self.C) * direction
         return change
 
     def objective(self, change: Matrix, x: Vector, label: float) -> float:
@@ -120,7 +124,7 @@ class BpaP(Bpa):
         if loss == 0 or 1 - k @ weights > IN_SPAN:
             super().learn(x, label)
             return
-        step = min(self.C, loss / (direction @ direction)) * direction
+        step = min(self.C, loss / squared_norm(direction)) * direction
         if self.skip and self.full:
             after, _ = hinge(self.task, label, self.f(x) + step, self.known)
             if step @ step / 2 + self.C * after >= (1 - WORTHWHILE) * self.C * loss:

@@ -45,14 +45,14 @@ def test_passive_aggressive(kind: str, data: st.DataObject, intercept: bool, var
 
 
 @each_kind
-@given(data=st.data(), intercept=st.booleans())
+@given(data=st.data(), intercept=st.booleans(), normalise=st.booleans())
 @few
-def test_gradient_descent(kind: str, data: st.DataObject, intercept: bool) -> None:
+def test_gradient_descent(kind: str, data: st.DataObject, intercept: bool, normalise: bool) -> None:
     stream = data.draw(streams(kind, TASKS))
     names = ["squared", "l1", "l2", "eps"] if stream.task is Task.REGRESSION else ["hinge", "smooth-hinge", "logistic"]
     loss = data.draw(st.sampled_from(names))
-    learner = LinearOgd(eta=0.25, loss=loss, normalise=False, intercept=intercept)
-    agree(stream, learner, oracles.LinearOgd, eta=0.25, loss=loss, intercept=intercept)
+    learner = LinearOgd(eta=0.25, loss=loss, normalise=normalise, intercept=intercept)
+    agree(stream, learner, oracles.LinearOgd, eta=0.25, loss=loss, normalise=normalise, intercept=intercept)
 
 
 @pytest.mark.parametrize("learner", [LinearPerceptron(), LinearPassiveAggressive(), LinearPassiveAggressive(variant="PA-II"), LinearOgd()])

@@ -9,13 +9,14 @@ from streamlearn.learners.dual_sgd import DualSgd
 from streamlearn.learners.protocol import Task
 
 GAMMA_1 = 2**-0.5  # sigma
+REG = 2 / 600
 
 
 def test_syn_logistic() -> None:
     frequencies = 2 * ParkMiller(12345).normal(6, 100)
-    learner = DualSgd(sigma=GAMMA_1, reg=2 / 600, budget=50, rank=20, frequencies=100, loss="logistic")
+    learner = DualSgd(sigma=GAMMA_1, reg=REG, budget=50, rank=20, frequencies=100, loss="logistic")
     result = run(learner, *syn_binary(), Task.BINARY, shared={"frequencies": frequencies})
-    weights = result.pool["weights"][0, 0] / (learner.reg * 600)
+    weights = result.pool["weights"][0, 0] / (REG * 600)
     assert result.counts(60) == [17, 29, 42, 63, 77, 93, 105, 116, 127, 138]
     assert result.pool["size"][0] == 40
     assert np.linalg.norm(weights) == pytest.approx(7.444621368, abs=5e-10)
@@ -35,15 +36,15 @@ def test_terms_of_one_size_move_oldest_first_and_zeros_before_them() -> None:
 
 def test_l2_stays_in_the_ball() -> None:
     X, y = syn_regression()
-    learner = DualSgd(sigma=GAMMA_1, reg=2 / 600, budget=50, loss="l2")
+    learner = DualSgd(sigma=GAMMA_1, reg=REG, budget=50, loss="l2")
     result = run(learner, X, y, Task.REGRESSION)
-    assert np.abs(result.scores).max() <= np.abs(y).max() / np.sqrt(learner.reg) * 1.5  # random features: k(x, x) = 1 up to their error
+    assert np.abs(result.scores).max() <= np.abs(y).max() / np.sqrt(REG) * 1.5  # random features: k(x, x) = 1 up to their error
     assert result.mean_squared_loss < 3
 
 
 def test_the_norm_kept_for_the_ball_is_the_norm() -> None:
     X, y = syn_regression()
-    pool = run(DualSgd(sigma=GAMMA_1, reg=2 / 600, budget=50, loss="l2"), X, y, Task.REGRESSION).pool
+    pool = run(DualSgd(sigma=GAMMA_1, reg=REG, budget=50, loss="l2"), X, y, Task.REGRESSION).pool
     size = int(pool["size"][0])
     support, coefficients = pool["support"][0][:, :size].T, pool["coefficients"][0, :size, 0]
     gram = np.exp(-((support[:, None] - support[None]) ** 2).sum(axis=2))
