@@ -41,9 +41,10 @@ unit: setup
 test: check tools ## every test, on a real Apache Kafka that is fetched and started
 	$(RUN)/pytest -q tests/integration tests/chaos
 
-tools: ## the programs the tests need beside Java and Maven: promtool and Prometheus, from Debian's packages where they are missing
-	@command -v promtool prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq prometheus; } >/dev/null \
-	  || { echo "promtool and prometheus are needed: install the package prometheus"; exit 1; }
+tools: ## the programs the tests need beside Java and Maven: from Debian's packages where they are missing
+	@for tool in prometheus promtool docker-compose; do command -v $$tool >/dev/null || missing=1; done; test -z "$$missing" \
+	  || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus docker-compose; } \
+	     > /dev/null || { echo "prometheus, promtool and docker-compose are needed: install the packages prometheus and docker-compose"; exit 1; }
 
 chaos: setup ## the long chaos schedule: hundreds of kills
 	$(RUN)/pytest -q tests/chaos --long
@@ -54,10 +55,13 @@ bench: setup ## short form of all benchmarks, one table with targets and verdict
 bench-full: setup ## long form of all benchmarks
 	$(RUN)/python -m benchmarks
 
-lock: setup ## lock the dependencies again after a change of pyproject.toml
+COMPILE := $(RUN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
+  --no-emit-trusted-host
+
+lock: setup ## lock the dependencies again after a change of pyproject.toml: for development, and the subset of the image
 	$(RUN)/pip install --quiet pip-tools
-	$(RUN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
-	  --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
 
 docs: setup ## make the generated pages again
 	$(RUN)/python -m streamlearn.metrics > docs/metrics.md

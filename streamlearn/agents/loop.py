@@ -197,7 +197,7 @@ class LearningLoop:
             self._save(models)
         started = time.perf_counter()
         # The offsets of all partitions go along, moved or not: they are what fences a worker that has lost them.
-        self._sink.commit({models.partition: models.next_offset for models in recovered}, self._attached.group_metadata())
+        self._sink.commit({models.partition: models.next_offset for models in recovered}, self._attached.group_metadata)
         for models in recovered:
             models.committed, models.known = models.next_offset, True
         seconds = time.perf_counter() - started

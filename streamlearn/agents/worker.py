@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+import tempfile
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -51,18 +52,35 @@ def run(config: Config) -> int:
 def _serve(config: Config, streams: dict[str, Stream]) -> int:
     connection = config.kafka.client_properties()
     instance = config.worker.instance or uuid.uuid4().hex[:12]
-    sink = TransactionalSink(
-        producer_properties(connection, f"{config.app}-{instance}", config.kafka.producer), config.worker.shutdown_timeout
-    )
+    producer = producer_properties(connection, f"{config.app}-{instance}", config.worker.commit_interval, config.kafka.producer)
     metrics = Metrics()
     for stream in streams.values():
         metrics.build(__version__, stream.config.name, stream.learner)
-    loop = LearningLoop(streams, sink, lambda: PartitionReader(connection), config.worker.commit_interval, config.checkpoint, metrics)
-    consumer = consumer_properties(connection, config.app, config.worker.instance, config.kafka.consumer)
-    app = faust_app(config, instance)
+    loop = LearningLoop(
+        streams,
+        TransactionalSink(producer, config.worker.shutdown_timeout),
+        lambda: PartitionReader(connection),
+        config.worker.commit_interval,
+        config.checkpoint,
+        metrics,
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="streamlearn-") as folder,
+        MonitoringServer(
+            metrics.registry, lambda: _alive(loop), lambda: _ready(loop), config.metrics.host, config.metrics.port
+        ) as monitoring,
+    ):
+        log.info("monitoring", url=monitoring.url)
+        return _run_faust(config, instance, folder, loop, metrics)
+
+
+def _run_faust(config: Config, instance: str, folder: str, loop: LearningLoop, metrics: Metrics) -> int:
+    consumer = consumer_properties(config.kafka.client_properties(), config.app, config.worker.instance, config.kafka.consumer)
+    topics = [stream.input_topic for stream in config.streams]
+    app = faust_app(config, instance, folder)
     channel = app.channel(maxsize=2)
     service = SourceService(
-        lambda: Source(consumer, list(streams), loop),
+        lambda: Source(consumer, topics, loop),
         loop,
         channel,
         config.worker.batch_size,
@@ -71,11 +89,7 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
         metrics,
     )
     _define_agents(app, config, instance, loop, service, channel)
-    with MonitoringServer(
-        metrics.registry, lambda: _alive(loop), lambda: _ready(loop), config.metrics.host, config.metrics.port
-    ) as monitoring:
-        log.info("monitoring", url=monitoring.url)
-        return _execute(app, service)
+    return _execute(app, service)
 
 
 def _alive(loop: LearningLoop) -> tuple[bool, str]:
@@ -87,12 +101,16 @@ def _ready(loop: LearningLoop) -> tuple[bool, str]:
     return loop.ready, "partitions are assigned and recovered" if loop.ready else "waiting for partitions, or recovering their models"
 
 
-def faust_app(config: Config, instance: str) -> faust.App:
-    """The Faust application. Its own consumer reads the control topic only, so every worker has an id, and so a group, of its own."""
+def faust_app(config: Config, instance: str, folder: str) -> faust.App:
+    """The Faust application. Its own consumer reads the control topic only, so every worker has an id, and so a group, of its own.
+
+    folder: where Faust makes the data folder that it insists on; nothing of ours goes into it.
+    """
     return faust.App(
         id=f"{config.app}-control-{instance}",
         broker=[f"kafka://{host}" for host in config.kafka.bootstrap.split(",")],
         broker_credentials=_credentials(config),
+        datadir=folder,
         consumer_auto_offset_reset="latest",
         topic_disable_leader=True,
         topic_allow_declare=False,
@@ -144,14 +162,15 @@ def _status(message: control.ControlMessage, instance: str, loop: LearningLoop) 
 def _execute(app: faust.App, service: SourceService) -> int:
     worker = faust.Worker(app, service, loglevel="warn", redirect_stdouts=False, quiet=True, override_logging=False)
     worker.spinner = None  # it writes terminal escapes wherever standard output goes
+    code: object = 0
     try:
         worker.execute_from_commandline()
-    except SystemExit:
-        pass
+    except SystemExit as exited:
+        code = exited.code
     except Exception:
         if service.failure is None:
             raise
-    return 1 if service.failure is not None else 0
+    return 1 if service.failure is not None or code else 0
 
 
 def _require_topics(config: Config) -> None:

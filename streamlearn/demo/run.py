@@ -96,10 +96,11 @@ def _make_topics(config: Config, broker: Broker, partitions: int, stack: ExitSta
     if broker.mock:  # knows no request for making topics, but makes those that are asked for, with a partition count of its own
         admin = AdminClient(dict(connection), logger=client_logger())
         return max(len(admin.list_topics(topic, timeout=10).topics[topic].partitions) for topic in config.topic_kinds())
+    definitions = kafka_topics.with_overrides(kafka_topics.load_definitions(), partitions, replication=1)
+    differences = kafka_topics.plan(connection, definitions, config.topic_kinds())
     if broker.shared:
         stack.callback(remove_traces, config)
-    definitions = kafka_topics.with_overrides(kafka_topics.load_definitions(), partitions, replication=1)
-    kafka_topics.apply(connection, kafka_topics.plan(connection, definitions, config.topic_kinds()))
+    kafka_topics.apply(connection, differences)
     return partitions
 
 

@@ -59,29 +59,9 @@ class View:
             return
         self._next = progress.now + (LIVE_INTERVAL if self._live else PLAIN_INTERVAL)
         if self._live is not None:
-            self._live.update(Padding(self._screen(progress), (1, 1, 0, 1)), refresh=True)
+            self._live.update(Padding(screen(self._title, self._measures, progress), (1, 1, 0, 1)), refresh=True)
         elif not last:
             self._console.print(self._line(progress), highlight=False, soft_wrap=True)
-
-    def _screen(self, progress: Progress) -> RenderableType:
-        measures = self._measures
-        bar = Table.grid(padding=(0, 2), expand=True)
-        bar.add_column(ratio=1)
-        bar.add_column(justify="right", no_wrap=True)
-        bar.add_row(ProgressBar(progress.total, measures.predicted), f"{measures.predicted:,} of {progress.total:,} predicted")
-        return Group(
-            Text.assemble((QUESTION, "bold")), Text(self._title, "dim"), "", bar, self._speed(progress), "", rates_table(measures), "",
-            carriers_table(measures),
-        )  # fmt: skip
-
-    def _speed(self, progress: Progress) -> Text:
-        measures = self._measures
-        latency = measures.latency(WINDOW)
-        return Text.assemble(
-            (f"{measures.speed(progress.now):,.0f}", "bold cyan"), " events/s   lag ",
-            (f"{progress.published - measures.predicted:,}", "bold cyan"), " events\npublish to readable prediction   p50 ",
-            (_milliseconds(latency.median), "bold cyan"), "   p99 ", (_milliseconds(latency.p99), "bold cyan"),
-        )  # fmt: skip
 
     def _line(self, progress: Progress) -> str:
         measures, all_flights, latency = self._measures, self._measures.tally.rates(), self._measures.latency(WINDOW)
@@ -91,6 +71,27 @@ class View:
             f"{_percent(measures.recent().model)}; fixed rule {_percent(all_flights.rule)}, always no {_percent(all_flights.majority)}), "
             f"latency p50 {_milliseconds(latency.median)}, p99 {_milliseconds(latency.p99)}"
         )
+
+
+def screen(title: str, measures: Measures, progress: Progress) -> RenderableType:
+    """The live view; fits 80 columns and 22 lines."""
+    bar = Table.grid(padding=(0, 2), expand=True)
+    bar.add_column(ratio=1)
+    bar.add_column(justify="right", no_wrap=True)
+    bar.add_row(ProgressBar(progress.total, measures.predicted), f"{measures.predicted:,} of {progress.total:,} predicted")
+    return Group(
+        Text(QUESTION, "bold"), Text(title, "dim"), "", bar, _speed(measures, progress), "", rates_table(measures), "",
+        carriers_table(measures),
+    )  # fmt: skip
+
+
+def _speed(measures: Measures, progress: Progress) -> Text:
+    latency = measures.latency(WINDOW)
+    return Text.assemble(
+        (f"{measures.speed(progress.now):,.0f}", "bold cyan"), " events/s   lag ",
+        (f"{progress.published - measures.predicted:,}", "bold cyan"), " events\npublish to readable prediction   p50 ",
+        (_milliseconds(latency.median), "bold cyan"), "   p99 ", (_milliseconds(latency.p99), "bold cyan"),
+    )  # fmt: skip
 
 
 def rates_table(measures: Measures) -> Table:

@@ -18,5 +18,5 @@ def kernel(function: Function) -> Function:
     stream was cut into batches, so the same (state, event) gives the same bits. Not-a-number keeps its meaning: a
     missing label.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})(function)
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})(function)
     return cast(Function, compiled)

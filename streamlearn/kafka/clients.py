@@ -12,7 +12,8 @@ Property = str | int | float | bool
 Properties = Mapping[str, Property]
 
 
-REPEAT_INTERVAL = 30.0  # seconds
+REPEAT_INTERVAL = 30.0  # seconds between two like log lines
+MIN_TRANSACTION_TIMEOUT = 15.0  # seconds
 
 
 class Partition(NamedTuple):
@@ -47,6 +48,7 @@ def reader_properties(connection: Properties) -> dict[str, Property]:
     """A consumer that reads named partitions outside of any group, up to their end."""
     return {
         "fetch.queue.backoff.ms": 5,
+        "fetch.wait.max.ms": 10,  # an empty partition answers at once that it ends here
         "queued.max.messages.kbytes": 65536,
         **connection,
         "group.id": "streamlearn-reader",  # required by the client, never joined
@@ -57,8 +59,10 @@ def reader_properties(connection: Properties) -> dict[str, Property]:
     }
 
 
-def producer_properties(connection: Properties, transactional_id: str, overrides: Properties) -> dict[str, Property]:
-    """The transactional producer of predictions, offsets and checkpoints."""
+def producer_properties(
+    connection: Properties, transactional_id: str, commit_interval: float, overrides: Properties
+) -> dict[str, Property]:
+    """The transactional producer of predictions, offsets and checkpoints. commit_interval: seconds a transaction stays open."""
     return {
         "linger.ms": 5,
         "message.max.bytes": 8_388_608,  # what the models topic takes
@@ -66,7 +70,8 @@ def producer_properties(connection: Properties, transactional_id: str, overrides
         "batch.num.messages": 100_000,
         "queue.buffering.max.messages": 1_000_000,
         "queue.buffering.max.kbytes": 262_144,
-        "transaction.timeout.ms": 30_000,  # a killed worker's open transaction holds readers back no longer than this
+        # A killed worker's open transaction holds readers and its successor's recovery back no longer than this.
+        "transaction.timeout.ms": int(1000 * max(MIN_TRANSACTION_TIMEOUT, 3 * commit_interval)),
         **connection,
         **overrides,
         "transactional.id": transactional_id,

@@ -1,5 +1,6 @@
 """Reading a range of a partition outside of any consumer group, for recovery and inspection."""
 
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -36,38 +37,45 @@ class PartitionReader:
         return low, high
 
     def read(self, partition: Partition, start: int, end: int | None = None, batch: int = 2000) -> Iterator[list[Message]]:
-        """Batches of the records from offset `start` to before `end` (None: the end of the partition as it is now).
+        """Batches of the committed records from offset `start` to before `end` (None: the end of the partition as it is now).
 
+        At the end it waits for open transactions: one that a killed worker left may already be decided, but not yet be marked here.
         Raises ReadError, for instance when the log begins after `start`.
         """
         if end is not None and start >= end:
             return
         self._consumer.assign([TopicPartition(*partition, start)])
-        waited = 0.0
+        waited_since = time.monotonic()
         while True:
             messages = self._consumer.consume(batch, 0.2)
-            waited = 0.0 if messages else waited + 0.2
-            records, at_end = _records(messages, partition, end)
+            records, reached = _records(messages, partition, end)
             if records:
+                waited_since = time.monotonic()
                 yield records
-            if at_end:
+            if reached is not None and reached >= (self._high(partition) if end is None else end):
                 return
-            if waited >= STALL:
+            if time.monotonic() - waited_since >= STALL:
                 raise ReadError(f"{partition.topic} [{partition.partition}] gave nothing for {STALL:g} s while reading from offset {start}")
 
+    def _high(self, partition: Partition) -> int:
+        """The end of the partition as of the last fetch, uncommitted records included."""
+        high: int = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)[1]
+        return high
 
-def _records(messages: list[Message], partition: Partition, end: int | None) -> tuple[list[Message], bool]:
-    """The records among polled messages that lie before `end`, and whether the end was reached."""
+
+def _records(messages: list[Message], partition: Partition, end: int | None) -> tuple[list[Message], int | None]:
+    """The records among polled messages that lie before `end`; the offset that was reached if nothing more is there, else None."""
     records: list[Message] = []
+    reached = None
     for message in messages:
         error, offset = message.error(), message.offset() or 0
         if error is None:
             if end is not None and offset >= end:
-                return records, True
+                return records, end
             records.append(message)
+            reached = end if offset + 1 == end else None
         elif error.code() == KafkaError._PARTITION_EOF:
-            if end is None or offset >= end:
-                return records, True
+            reached = offset
         elif not error.retriable():
             raise ReadError(f"{partition.topic} [{partition.partition}] cannot be read: {error.str()}")
-    return records, False
+    return records, reached

@@ -1,5 +1,7 @@
 """The consumer side: batches of messages from the partitions that the consumer group gives to this worker."""
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +13,8 @@ from streamlearn.kafka.clients import Partition, Properties, client_logger
 
 log = structlog.get_logger(__name__)
 
-COMMITTED_TIMEOUT = 15.0  # seconds to learn the committed offsets of an assignment
+COMMITTED_TIMEOUT = 60.0  # seconds to learn the committed offsets of an assignment; a transaction left open holds them back
+ENDS_INTERVAL = 0.5  # seconds between two looks at the ends of the partitions
 
 
 class SourceError(Exception):
@@ -42,12 +45,21 @@ class RebalanceListener(Protocol):
 
 
 class Source:
-    """A member of the consumer group. Everything but `pause`, `resume`, `restart` and `group_metadata` belongs to the polling thread."""
+    """A member of the consumer group.
+
+    `poll` and `close` belong to one thread, and only they use the consumer: its methods wait for each other, so a call from another thread
+    would wait for a rebalance that waits for that thread. `pause`, `resume` and `restart`, from any thread, take effect at the next poll.
+    """
 
     def __init__(self, properties: Properties, topics: Sequence[str], listener: RebalanceListener) -> None:
         self._consumer = Consumer(dict(properties), logger=client_logger())
         self._listener = listener
         self._failure: Exception | None = None
+        self._requests: deque[Callable[[], object]] = deque()
+        self._assigned: list[TopicPartition] = []
+        self._membership: object = None
+        self._ends: dict[Partition, int] = {}
+        self._looked_at_ends = 0.0
         self._consumer.subscribe(
             list(topics),
             on_assign=lambda consumer, partitions: self._guard(self._assign, partitions),
@@ -61,7 +73,10 @@ class Source:
         Raises SourceError when the consumer cannot go on, and whatever a rebalance listener raised.
         """
         try:
+            while self._requests:
+                self._requests.popleft()()
             messages: list[Message] = self._consumer.consume(max_messages, timeout)
+            self._look_at_ends()
         except KafkaException as error:
             raise SourceError(f"consuming failed: {error}") from error
         if self._failure is not None:
@@ -71,26 +86,31 @@ class Source:
             return [message for message in messages if not self._check(message)]
         return messages
 
+    @property
     def group_metadata(self) -> object:
-        """The group's generation, for the transaction: a worker that was put out of the group is fenced by it."""
-        return self._consumer.consumer_group_metadata()
+        """Membership and generation in which the partitions were given to us: a worker that was put out of the group is fenced by it.
+
+        Eager assignment gives partitions anew in every generation, so it is that of all our partitions. What the consumer says later must
+        not be used: after a worker was put out it may be empty, and offsets sent with that are not fenced.
+        """
+        return self._membership
 
     def pause(self, partitions: Iterable[Partition]) -> None:
-        self._consumer.pause([TopicPartition(*partition) for partition in partitions])
+        paused = [TopicPartition(*partition) for partition in partitions]
+        self._requests.append(lambda: self._consumer.pause(paused))
 
     def resume(self, partitions: Iterable[Partition]) -> None:
-        self._consumer.resume([TopicPartition(*partition) for partition in partitions])
+        resumed = [TopicPartition(*partition) for partition in partitions]
+        self._requests.append(lambda: self._consumer.resume(resumed))
 
     def restart(self, offsets: Mapping[Partition, int]) -> None:
         """Start these partitions again, paused, at these offsets; what was fetched is dropped. They must be the whole assignment."""
         starts = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-        self._consumer.assign(starts)
-        self._consumer.pause(starts)
+        self._requests.append(lambda: self._start(starts))
 
     def end_offset(self, partition: Partition) -> int | None:
-        """The end of the partition as of the last fetch, None while unknown. Does not ask the broker."""
-        _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
-        return high if high >= 0 else None
+        """The end of the partition as of a recent fetch, None while unknown."""
+        return self._ends.get(partition)
 
     def close(self) -> None:
         """Leave the group; the revoke callback runs."""
@@ -109,10 +129,14 @@ class Source:
     def _assign(self, partitions: list[TopicPartition]) -> None:
         committed = self._consumer.committed(partitions, timeout=COMMITTED_TIMEOUT)
         assigned = [self._position(partition) for partition in committed]
-        starts = [TopicPartition(*a.partition, a.committed) for a in assigned]
+        self._membership = self._consumer.consumer_group_metadata()
+        self._start([TopicPartition(*a.partition, a.committed) for a in assigned])
+        self._listener.assigned(assigned)
+
+    def _start(self, starts: list[TopicPartition]) -> None:
+        self._assigned = starts
         self._consumer.assign(starts)
         self._consumer.pause(starts)
-        self._listener.assigned(assigned)
 
     def _position(self, committed: TopicPartition) -> Assigned:
         if committed.error:
@@ -123,11 +147,24 @@ class Source:
 
     def _revoke(self, partitions: list[TopicPartition]) -> None:
         self._listener.revoked([Partition(p.topic, p.partition) for p in partitions])
-        self._consumer.unassign()
+        self._unassign()
 
     def _lose(self, partitions: list[TopicPartition]) -> None:
         self._listener.lost([Partition(p.topic, p.partition) for p in partitions])
+        self._unassign()
+
+    def _unassign(self) -> None:
+        self._requests.clear()  # they are about partitions that are no longer ours
+        self._assigned, self._ends = [], {}
         self._consumer.unassign()
+
+    def _look_at_ends(self) -> None:
+        """What the last fetches said; does not ask the broker."""
+        if time.monotonic() - self._looked_at_ends < ENDS_INTERVAL:
+            return
+        self._looked_at_ends = time.monotonic()
+        watermarks = {Partition(p.topic, p.partition): self._consumer.get_watermark_offsets(p, cached=True) for p in self._assigned}
+        self._ends = {partition: high for partition, (_, high) in watermarks.items() if high >= 0}
 
     def _check(self, message: Message) -> bool:
         """Whether a message is an error; raises SourceError if the worker cannot go on with it."""

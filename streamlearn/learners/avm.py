@@ -36,8 +36,8 @@ class Avm:
     Cost per event O(d S + S outputs) for S cores; l2: at most twice that. Memory per model
     S (d + outputs) * itemsize + outputs + 40 bytes. Without a budget S grows until the cells cover the data.
 
-    delta: > 0, on the scale of sigma. cell: hypersphere or hyperrectangle. budget: most cores, >= 1; when it is full the
-    nearest core stands for any event; default no limit. beta, rho: of the probability above, >= 0; beta = 0: always.
+    delta: > 0, on the scale of sigma. cell: hypersphere or hyperrectangle. budget: S, the most cores, >= 1; when it is
+    full the nearest core stands for any event; default no limit. beta, rho: of the probability above, >= 0; beta = 0: always.
     sigma: kernel width, > 0. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers use
     about 5 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
     half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the random choices.
@@ -129,8 +129,9 @@ def _descend(rule: Rule, models: Models, start: int, slots: Array, X: Array, y: 
             return i
         kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], row)
         expansion(row, models.coefficients[s], models.size[s], f)
+        factor = 1.0 / (rule.reg * max(models.rounds[s], 1))
         for c in range(len(f)):
-            f[c] /= rule.reg * max(models.rounds[s], 1)
+            f[c] *= factor
         publish_scores(f, models.known[s], scores[i])
         if np.isnan(y[i]):
             continue

@@ -119,8 +119,9 @@ def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Ar
         fourier_row(angles[i], 1.0 / np.sqrt(count), z)
         expansion(row, models.coefficients[s], models.size[s], slopes)
         linear_outputs(models.weights[s], z, f)
+        factor = 1.0 / (rule.reg * max(models.rounds[s], 1))
         for c in range(outputs):
-            f[c] = (slopes[c] + f[c]) / (rule.reg * max(models.rounds[s], 1))
+            f[c] = factor * (slopes[c] + f[c])
         publish_scores(f, models.known[s], scores[i])
         if np.isnan(y[i]):
             continue

@@ -263,6 +263,6 @@ def _follow_memory(part: Array, rows: int, eta: float, decay: float) -> None:
 @kernel
 def _move_anchor(part: Array, period: int) -> None:
     """u = w = the mean of the period."""
-    part[ANCHOR] = part[TOTAL] / period
+    part[ANCHOR] = part[TOTAL] * part.dtype.type(1.0 / period)
     part[MODEL] = part[ANCHOR]
     part[TOTAL] = 0.0

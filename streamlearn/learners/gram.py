@@ -1,21 +1,24 @@
-"""The inverse kernel matrix of a support set, kept while vectors join and leave: what projecting one of them onto the others needs.
+"""The Cholesky factor of a support set's kernel matrix, kept while vectors join and leave: what projecting one onto the others needs.
 
-inverse float64 [columns, columns], whatever the dtype of the model: the first `size` rows and columns hold K^-1. With
-M = K^-1, the vector r lies at squared distance 1 / M_rr from the span of the others, and -M_ir / M_rr are the coefficients
-of its projection onto them. Joining and leaving cost O(size^2). Their rounding errors add up, so `drop` counts and starts
-afresh from the support vectors after as many removals as there are columns: O(size^2) per removal again, on average.
+factor float64 [columns, columns], lower triangular, whatever the dtype of the model: factor factor' = K for the first `size`
+support vectors in the order of their age, `order` int32 [columns] naming their columns, oldest first. Joining and leaving
+cost O(size^2) and are backward stable: the factor stays that of a matrix within rounding of K, however often vectors change.
+Kernels have k(x, x) = 1.
 """
+
+import math
 
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
+from streamlearn.learners.projectron import backward_substitution, forward_substitution
 from streamlearn.learners.protocol import Field
-from streamlearn.learners.support import kernel_row, load
+from streamlearn.learners.support import remove
 
 
-def gram_fields(columns: int) -> dict[str, Field]:
-    """inverse [columns, columns] and removals: 8 columns^2 + 8 bytes."""
-    return {"inverse": Field((columns, columns), np.dtype(np.float64)), "removals": Field((), np.dtype(np.int64))}
+def factor_field(columns: int) -> dict[str, Field]:
+    """factor [columns, columns]: 8 columns^2 bytes."""
+    return {"factor": Field((columns, columns), np.dtype(np.float64))}
 
 
 def in_span(dtype: np.dtype[np.floating]) -> float:
@@ -24,93 +27,79 @@ def in_span(dtype: np.dtype[np.floating]) -> float:
 
 
 @kernel
-def project(inverse: Array, size: int, row: Array, weights: Array) -> float:
-    """weights = K^-1 row, the coefficients of the projection of a new vector; returns its squared distance from the span.
+def join(factor: Array, order: Array, size: int, row: Array) -> float:
+    """Write the factor's row for a new vector with kernel values `row` and return its squared distance from the span of the others.
 
-    row [size]: kernel values of the new vector, for a kernel with k(x, x) = 1.
+    It counts once the caller raises the size; with a distance near 0 it must not.
     """
-    inside = 0.0
+    solution = factor[size]
     for a in range(size):
-        total = 0.0
-        for b in range(size):
-            total += inverse[a, b] * row[b]
-        weights[a] = total
-        inside += total * row[a]
-    return float(max(0.0, 1.0 - inside))
+        solution[a] = row[order[a]]
+    distance = max(0.0, 1.0 - forward_substitution(factor, size, solution, solution))
+    factor[size, size] = math.sqrt(distance)
+    return distance
 
 
 @kernel
-def add_projection(coefficients: Array, size: int, step: float, slopes: Array, weights: Array) -> None:
-    """coefficients[b] -= step * slopes * weights[b] for b < size: a step along the projection of the new vector."""
-    for b in range(size):
+def add_projection(factor: Array, order: Array, size: int, coefficients: Array, step: float, slopes: Array) -> None:
+    """Move by -step * slopes along the projection of the vector that `join` has just written. Overwrites its row."""
+    weights = factor[size]
+    backward_substitution(factor, size, weights)
+    for a in range(size):
         for c in range(len(slopes)):
-            coefficients[b, c] -= coefficients.dtype.type(step * slopes[c] * weights[b])
+            coefficients[order[a], c] -= coefficients.dtype.type(step * slopes[c] * weights[a])
 
 
 @kernel
-def join(inverse: Array, size: int, weights: Array, distance: float) -> None:
-    """Border the inverse by the new vector with the `weights` and `distance` > 0 that `project` found: it becomes index `size`."""
+def distances(factor: Array, size: int, column: Array, squared: Array) -> None:
+    """squared[a] = squared distance of vector a (by age) from the span of all the others: 1 / (K^-1)_aa. O(size^3 / 6)."""
     for a in range(size):
-        scaled = weights[a] / distance
-        for b in range(size):
-            inverse[a, b] += scaled * weights[b]
-        inverse[a, size] = -scaled
-        inverse[size, a] = -scaled
-    inverse[size, size] = 1.0 / distance
+        norm = 0.0
+        for i in range(a, size):
+            total = 1.0 if i == a else 0.0
+            for j in range(a, i):
+                total -= factor[i, j] * column[j]
+            column[i] = total / factor[i, i]
+            norm += column[i] * column[i]
+        squared[a] = 1.0 / norm
 
 
 @kernel
-def drop(
-    code: int, sigma: float, support: Array, coefficients: Array, size: int, inverse: Array, removals: Array, slot: int, r: int
-) -> None:
-    """Project support vector r onto the other size - 1, which take over its coefficients, and move the last vector to its place."""
-    last = size - 1
-    for b in range(size):
-        if b != r:
-            weight = coefficients.dtype.type(-inverse[b, r] / inverse[r, r])
-            for c in range(coefficients.shape[1]):
-                coefficients[b, c] += weight * coefficients[r, c]
-    move(support, coefficients, last, r)
-    removals[slot] += 1
-    if removals[slot] % len(inverse) == 0:
-        _start_afresh(code, sigma, support, last, inverse)
-    else:
-        _leave(inverse, size, r)
-
-
-@kernel
-def move(support: Array, coefficients: Array, origin: int, target: int) -> None:
-    """Overwrite the support vector at `target` by the one at `origin`, if these differ."""
-    if origin != target:
-        for j in range(support.shape[0]):
-            support[j, target] = support[j, origin]
+def project_out(support: Array, coefficients: Array, order: Array, size: int, age: int, factor: Array, scratch: Array) -> None:
+    """Remove a vector (by age), whose coefficients go to its projection onto the other size - 1. scratch float64 [2, columns]."""
+    weights, column = scratch[0], scratch[1]
+    rest = size - 1
+    for i in range(rest):
+        other = i if i < age else i + 1
+        total = 0.0
+        for j in range(min(age, other) + 1):
+            total += factor[age, j] * factor[other, j]
+        weights[i] = total
+    _leave(factor, size, age, column)
+    forward_substitution(factor, rest, weights, weights)
+    backward_substitution(factor, rest, weights)
+    leaving = order[age]
+    for i in range(rest):
+        other = order[i] if i < age else order[i + 1]
         for c in range(coefficients.shape[1]):
-            coefficients[target, c] = coefficients[origin, c]
+            coefficients[other, c] += coefficients.dtype.type(weights[i] * coefficients[leaving, c])
+    remove(support, coefficients, order, size, age)
 
 
 @kernel
-def _leave(inverse: Array, size: int, r: int) -> None:
-    """Take index r out of the inverse; the last index takes its place."""
-    for a in range(size):
-        if a != r:
-            scaled = inverse[a, r] / inverse[r, r]
-            for b in range(size):
-                if b != r:
-                    inverse[a, b] -= scaled * inverse[r, b]
-    last = size - 1
-    inverse[r, :size] = inverse[last, :size]
-    inverse[:size, r] = inverse[:size, last]
-    inverse[r, r] = inverse[last, last]
-
-
-@kernel
-def _start_afresh(code: int, sigma: float, support: Array, size: int, inverse: Array) -> None:
-    """Build the inverse again, one vector after the other."""
-    x = np.empty(support.shape[0], support.dtype)
-    row = np.empty(size, support.dtype)
-    weights = np.empty(size, np.float64)
-    smallest = 1e-10  # of a vector that rounding has moved into the span since it joined
-    for n in range(size):
-        load(support, n, x)
-        kernel_row(code, sigma, support, n, x, row)
-        join(inverse, n, weights, max(project(inverse, n, row, weights), smallest))
+def _leave(factor: Array, size: int, age: int, column: Array) -> None:
+    """The factor without row `age` of K: the rows below move up, and what their column `age` held is added as a rank-one update."""
+    rest = size - 1
+    for i in range(age, rest):
+        column[i] = factor[i + 1, age]
+        for j in range(age):
+            factor[i, j] = factor[i + 1, j]
+        for j in range(age, i + 1):
+            factor[i, j] = factor[i + 1, j + 1]
+    for k in range(age, rest):
+        diagonal = math.hypot(factor[k, k], column[k])
+        cosine, sine = diagonal / factor[k, k], column[k] / factor[k, k]
+        factor[k, k] = diagonal
+        for i in range(k + 1, rest):
+            factor[i, k] = (factor[i, k] + sine * column[i]) / cosine
+            column[i] = cosine * column[i] - sine * factor[i, k]

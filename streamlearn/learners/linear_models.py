@@ -149,7 +149,7 @@ def _learn(
         if np.isnan(y[i]) or not output_slopes(aim, y[i], f, known[s], slopes):
             continue
         norm = dot(z, z)
-        if rule == _CONSTANT or rule == _NORMALISED:
+        if rule < 0:  # not a variant of Passive-Aggressive
             step = size if rule == _CONSTANT else size / max(norm, SMALLEST_NORM)
             if aim.loss == SQUARED:
                 step = stable_step(step, norm)

@@ -22,20 +22,23 @@ def coefficient_product(coefficients: Array, a: int, b: int) -> float:
 
 
 @kernel
-def merge(support: Array, coefficients: Array, age: Array, r: int, x: Array, row: Array) -> None:
-    """Merge the vector x at r, with kernel values `row` and the smallest coefficients, into the partner that loses least.
+def merge(support: Array, coefficients: Array, order: Array, age: int, x: Array, row: Array) -> None:
+    """Merge the vector x, with kernel values `row` and the smallest coefficients, into the partner that loses least.
 
-    The oldest partner on ties. The merged vector h x + (1 - h) x' replaces the partner x'; r is left as it was.
+    order [columns]: positions by age, x at order[age]. The oldest partner on ties. The merged vector h x + (1 - h) x' replaces the
+    partner x'; x stays for the caller to remove.
     """
+    r = order[age]
     own = coefficient_product(coefficients, r, r)
     partner, best_h, best_distance, least = -1, 0.0, 0.0, np.inf
-    for b in range(len(row)):
-        if b != r:
+    for a in range(len(order)):
+        b = order[a]
+        if a != age:
             shared, other = coefficient_product(coefficients, r, b), coefficient_product(coefficients, b, b)
             distance = -math.log(row[b]) if row[b] > 0.0 else _LARGEST_EXPONENT
             h, kept = _best_merge(own, shared, other, distance)
             loss = own + 2.0 * shared * row[b] + other - kept
-            if partner < 0 or loss < least or (loss == least and age[b] < age[partner]):
+            if partner < 0 or loss < least:
                 partner, best_h, best_distance, least = b, h, distance, loss
     of_x, of_partner = _similarities(best_distance, best_h)
     for c in range(coefficients.shape[1]):

@@ -66,39 +66,37 @@ class Nogd:
         loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
         eta = self.eta or (0.1 if pool.shape.task is Task.REGRESSION else 0.5)
-        slopes = np.empty(pool.shape.outputs, pool.shape.dtype)
-        start = 0
-        while start < len(slots):
-            switching = _descend(
+        slopes, K = np.empty(pool.shape.outputs, pool.shape.dtype), np.empty((self.budget, self.budget), pool.shape.dtype)
+        row, switching = 0, False
+        while True:
+            row = _descend(
                 aim, KERNELS[self.kernel], self.sigma, eta, pool["known"], pool["support"], pool["coefficients"], pool["size"],
-                pool["switched"], pool["map"], pool["weights"], slopes, start, slots, X, y, scores,
+                pool["switched"], pool["map"], pool["weights"], slopes, K, row, switching, slots, X, y, scores,
             )  # fmt: skip
-            if switching < len(slots):
-                self._switch(pool, int(slots[switching]), X[switching], slopes, eta)
-            start = switching + 1
+            if row == len(slots):
+                return
+            self._switch(pool, int(slots[row]), K)
+            switching = True
 
     @property
     def _rank(self) -> int:
         return min(self.rank or max(round(0.2 * self.budget), 1), self.budget)
 
-    def _switch(self, pool: Pool, slot: int, x: Array, slopes: Array, eta: float) -> None:
-        """Turn the slot's kernel expansion into a linear model, then learn x, whose slopes are given, as its first step."""
-        code, support, features, weights = KERNELS[self.kernel], pool["support"][slot], pool["map"][slot], pool["weights"][slot]
-        K = np.empty((self.budget, self.budget))
-        kernel_matrix(code, self.sigma, support.astype(np.float64), K)
-        values, vectors = leading_eigenpairs(K, self._rank, pool.shape.dtype)
-        features[: len(values)] = (vectors / np.sqrt(values)).T
+    def _switch(self, pool: Pool, slot: int, K: Array) -> None:
+        """Turn the slot's kernel expansion, whose kernel matrix is K, into a linear model."""
+        values, vectors = leading_eigenpairs(K, self._rank)
+        pool["map"][slot, : len(values)] = (vectors / np.sqrt(values)).T
         for c in range(pool.shape.outputs):  # one product per output: its bits must not depend on how many classes there is room for
-            weights[c, : len(values)] = (vectors * np.sqrt(values)).T @ np.ascontiguousarray(pool["coefficients"][slot, :, c], np.float64)
+            coefficients = pool["coefficients"][slot, :, c].astype(np.float64)
+            pool["weights"][slot, c, : len(values)] = (vectors * np.sqrt(values)).T @ coefficients
         pool["switched"][slot] = 1
-        _first_step(code, self.sigma, eta, support, features, weights, x, slopes)
 
 
-def leading_eigenpairs(K: Array, rank: int, dtype: np.dtype[np.floating]) -> tuple[Array, Array]:
-    """The `rank` largest eigenvalues of K, largest first, and their eigenvectors as columns, without those that `dtype` cannot resolve."""
-    values, vectors = np.linalg.eigh(K)
+def leading_eigenpairs(K: Array, rank: int) -> tuple[Array, Array]:
+    """The `rank` largest eigenvalues of K, largest first, and their eigenvectors as columns; none that K's dtype cannot resolve."""
+    values, vectors = np.linalg.eigh(K.astype(np.float64))
     values, vectors = values[::-1][:rank], vectors[:, ::-1][:, :rank]
-    kept = values > max(_SMALLEST_EIGENVALUE, 10.0 * float(np.finfo(dtype).eps)) * values[0]
+    kept = values > max(_SMALLEST_EIGENVALUE, 10.0 * float(np.finfo(K.dtype).eps)) * values[0]
     return values[kept], vectors[:, kept]
 
 
@@ -112,20 +110,16 @@ def kernel_matrix(code: int, sigma: float, support: Array, K: Array) -> None:
 
 
 @kernel
-def _first_step(code: int, sigma: float, eta: float, support: Array, features: Array, weights: Array, x: Array, slopes: Array) -> None:
-    row = np.empty(support.shape[1], x.dtype)
-    z = np.empty(len(features), x.dtype)
-    kernel_row(code, sigma, support, len(row), x, row)
-    linear_outputs(features, row, z)
-    gradient_step(weights, eta, slopes, z)
-
-
-@kernel
 def _descend(
     aim: Objective, code: int, sigma: float, eta: float, known: Array, support: Array, coefficients: Array, size: Array,
-    switched: Array, features: Array, weights: Array, slopes: Array, start: int, slots: Array, X: Array, y: Array, scores: Array,
+    switched: Array, features: Array, weights: Array, slopes: Array, K: Array, start: int, switching: bool, slots: Array, X: Array,
+    y: Array, scores: Array,
 ) -> int:  # fmt: skip
-    """Learn the events from `start` on; returns the first one whose model must switch before it can be learned, else len(slots)."""
+    """Learn the events from `start` on; returns the first one whose model must switch before it can be learned, else len(slots).
+
+    Returning early leaves that event's slopes in `slopes` and its model's kernel matrix in K. After the switch it goes on
+    with the same event and switching = True: the event has been predicted, its slopes make the first linear step.
+    """
     budget = support.shape[2]
     row = np.empty(budget, X.dtype)
     z = np.empty(features.shape[1], X.dtype)
@@ -138,14 +132,16 @@ def _descend(
             linear_outputs(weights[s], z, f)
         else:
             expansion(row, coefficients[s], size[s], f)
-        publish_scores(f, known[s], scores[i])
-        if np.isnan(y[i]) or not output_slopes(aim, y[i], f, known[s], slopes):
-            continue
+        if not (switching and i == start):
+            publish_scores(f, known[s], scores[i])
+            if np.isnan(y[i]) or not output_slopes(aim, y[i], f, known[s], slopes):
+                continue
         if switched[s]:
             gradient_step(weights[s], eta, slopes, z)
         elif size[s] < budget:
             store(support[s], coefficients[s], size[s], X[i], slopes, eta)
             size[s] += 1
         else:
+            kernel_matrix(code, sigma, support[s], K)
             return i
     return len(slots)

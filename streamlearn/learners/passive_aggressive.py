@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.gram import add_projection, drop, gram_fields, in_span, join, project
+from streamlearn.learners.gram import add_projection, distances, factor_field, in_span, join, project_out
 from streamlearn.learners.linear import dot
 from streamlearn.learners.losses import LARGEST_RESIDUAL, REGRESSION, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive
@@ -64,7 +64,7 @@ class BpaS:
     multi-class form. tau = min(C, loss / n) as in PA-I. On a full budget the r that minimises ||change||^2 / 2 + C loss after
     is replaced. For k(x, x) = 1 all r leave the same loss, and the change is (1 - k_rt^2) ||a_r||^2 plus a constant, a_r being
     the coefficients: that is what is compared; the lowest position on ties.
-    Cost per event O(B (d + outputs)); memory (d + outputs) B itemsize + outputs + 16 bytes per model.
+    Cost per event O(B (d + outputs)); memory (d + outputs) B itemsize + outputs + 8 bytes per model.
 
     budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0. skip: leave the model alone where the best change costs
     more than the loss (the authors of this learner allow it; the program behind the published tables does not).
@@ -99,7 +99,7 @@ class BpaNn:
     vector with the largest kernel value (the lowest position on ties). A neighbour that equals the new vector (1 - k^2 below
     1e-8, float32 1e-5) adds nothing and is left out. Each support vector's neighbour is stored and kept up to date.
     Cost per event O(B (d + outputs)), plus O(B d) for each support vector whose neighbour leaves; memory
-    (d + outputs + 1) B itemsize + 4 B + outputs + 16 bytes per model.
+    (d + outputs + 1) B itemsize + 4 B + outputs + 8 bytes per model.
 
     budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0. skip: leave the model alone where the best change costs
     more than the loss. kernel: gaussian, laplacian or cauchy.
@@ -129,12 +129,12 @@ class BpaNn:
 class BpaP:
     """BPA-P: Passive-Aggressive on a budget, where a vector that leaves is projected onto all the others and the new vector.
 
-    Source: Wang and Vucetic (2010), "projecting": BPA-S with all remaining vectors to project onto. The inverse of the kernel
-    matrix, in float64, gives every candidate's distance from the rest at once, so that the paper's O(B^3) for an update
-    becomes O(B^2) on average (O(B^3) once in B removals). An event whose vector lies in the span of the support vectors
-    (squared distance at most 1e-8, float32 1e-5) moves their coefficients and is not stored: the same model in exact arithmetic.
-    Cost per event O(B (d + outputs)), plus O(B^2) for an update; memory (d + outputs) (B + 1) itemsize + 8 (B + 1)^2 + outputs
-    + 16 bytes per model.
+    Source: Wang and Vucetic (2010), "projecting": BPA-S with all remaining vectors to project onto; the oldest on ties. The Cholesky
+    factor of the kernel matrix, in float64, gives every candidate's distance from the others at once. An event whose vector lies in
+    the span of the support vectors (squared distance at most 1e-8, float32 1e-5) moves their coefficients and is not stored: the
+    same model in exact arithmetic.
+    Cost per event O(B (d + outputs)), plus O(B^2) for a loss and B^3 / 6 where it replaces a vector; memory
+    (d + outputs) (B + 1) itemsize + 8 (B + 1)^2 + 4 (B + 1) + outputs + 8 bytes per model.
 
     budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0. skip: leave the model alone where the best change costs
     more than the loss. kernel: gaussian, laplacian or cauchy.
@@ -150,16 +150,18 @@ class BpaP:
     kernel: KernelName = "gaussian"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
-        return class_fields(shape) | support_fields(shape, self.budget + 1) | gram_fields(self.budget + 1)
+        columns = self.budget + 1
+        order = {"order": Field((columns,), np.dtype(np.int32), np.arange(columns))}
+        return class_fields(shape) | support_fields(shape, columns) | order | factor_field(columns)
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
         return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = objective(pool.shape.task, "hinge")
-        _replace_cheapest_by_gram(
+        _project_out_cheapest(
             aim, self.C, self.skip, KERNELS[self.kernel], self.sigma, in_span(X.dtype), pool["known"], pool["support"],
-            pool["coefficients"], pool["size"], pool["inverse"], pool["removals"], slots, X, y, scores,
+            pool["coefficients"], pool["size"], pool["order"], pool["factor"], slots, X, y, scores,
         )  # fmt: skip
 
 
@@ -237,19 +239,20 @@ def _replace_cheapest(
 
 
 @kernel
-def _replace_cheapest_by_gram(
+def _project_out_cheapest(
     aim: Objective, C: float, skip: bool, code: int, sigma: float, smallest: float, known: Array, support: Array,
-    coefficients: Array, size: Array, inverse: Array, removals: Array, slots: Array, X: Array, y: Array, scores: Array,
+    coefficients: Array, size: Array, order: Array, factor: Array, slots: Array, X: Array, y: Array, scores: Array,
 ) -> None:  # fmt: skip
-    budget = support.shape[2] - 1
-    row = np.empty(budget, X.dtype)
-    weights = np.empty(budget, np.float64)
+    columns = support.shape[2]
+    row = np.empty(columns, X.dtype)
+    scratch = np.empty((2, columns), np.float64)
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     moved = np.empty(scores.shape[1], X.dtype)
     for i in range(len(slots)):
         s = slots[i]
         n = size[s]
+        full = n + 1 == columns
         kernel_row(code, sigma, support[s], n, X[i], row)
         expansion(row, coefficients[s], n, f)
         publish_scores(f, known[s], scores[i])
@@ -257,22 +260,20 @@ def _replace_cheapest_by_gram(
             continue
         loss = suffered_loss(aim, y[i], f, slopes)
         tau = passive_aggressive_step(PA_I, C, loss, dot(slopes, slopes))
-        distance = project(inverse[s], n, row, weights)
-        inside = distance <= smallest
-        r, cost = n, 0.0
-        if n == budget and not inside:
-            r, cost = _cheapest_onto_all(coefficients[s], inverse[s], weights, distance)
-        if skip and n == budget and not _pays(aim, y[i], C, tau, loss, cost, f, slopes, known[s], moved):
+        inside = join(factor[s], order[s], n, row) <= smallest
+        age, cost = n, 0.0
+        if full and not inside:
+            age, cost = _cheapest_onto_all(coefficients[s], order[s], factor[s], scratch)
+        if skip and full and not _pays(aim, y[i], C, tau, loss, cost, f, slopes, known[s], moved):
             continue
         if inside:
-            add_projection(coefficients[s], n, tau, slopes, weights)
+            add_projection(factor[s], order[s], n, coefficients[s], tau, slopes)
             continue
         store(support[s], coefficients[s], n, X[i], slopes, tau)
-        join(inverse[s], n, weights, distance)
-        if n < budget:
-            size[s] += 1
+        if full:
+            project_out(support[s], coefficients[s], order[s], columns, age, factor[s], scratch)
         else:
-            drop(code, sigma, support[s], coefficients[s], n + 1, inverse[s], removals, s, r)
+            size[s] += 1
 
 
 @kernel
@@ -384,14 +385,16 @@ def _find_neighbour(b: int, row: Array, size: int, neighbour: Array, affinity: A
 
 
 @kernel
-def _cheapest_onto_all(coefficients: Array, inverse: Array, weights: Array, distance: float) -> tuple[int, float]:
-    """The support vector that loses least when projected onto all the others and the new vector, and that loss, squared.
+def _cheapest_onto_all(coefficients: Array, order: Array, factor: Array, scratch: Array) -> tuple[int, float]:
+    """The age of the support vector that loses least when projected onto all the others and the new vector, and that loss, squared.
 
-    M_rr + weights_r^2 / distance is the diagonal of the inverse kernel matrix with the new vector in it.
+    The new vector is the last row of the factor. The oldest on ties.
     """
+    squared = scratch[1]
+    distances(factor, len(order), scratch[0], squared)
     best, least = 0, np.inf
-    for r in range(len(weights)):
-        cost = _squared_norm(coefficients, r) / (inverse[r, r] + weights[r] * weights[r] / distance)
+    for age in range(len(order) - 1):
+        cost = squared[age] * _squared_norm(coefficients, order[age])
         if cost < least:
-            best, least = r, cost
+            best, least = age, cost
     return best, least

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.gram import add_projection, drop, gram_fields, in_span, join, move, project
+from streamlearn.learners.gram import add_projection, factor_field, in_span, join, project_out
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.merging import coefficient_product, merge
 from streamlearn.learners.parameters import Count, KernelName, Positive
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
+from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, remove, store, support_fields
 
 _REMOVAL, _MERGING, _PROJECTION = range(3)
 _STRATEGIES = {"removal": _REMOVAL, "merging": _MERGING, "projection": _PROJECTION}
@@ -56,7 +56,7 @@ class Pegasos:
 class Bsgd:
     """BSGD: kernel Pegasos on a budget. Above it the support vector with the smallest coefficients goes.
 
-    Source: Wang, Crammer and Vucetic, Breaking the Curse of Kernelization (2012), algorithm 1 with section 4.2 for removal,
+    Source: Wang, Crammer and Vucetic, Breaking the Curse of Kernelization (2012), with its three ways of budget maintenance: removal,
     projection and merging. The vector with the smallest ||coefficients|| among the B + 1, the oldest on ties, is
     - removal: dropped (with the hinge loss all are equal in size, so that the oldest goes);
     - projection: projected onto the others. A new vector in the span of the others (squared distance at most 1e-8, float32
@@ -65,9 +65,8 @@ class Bsgd:
       keeps the largest norm, h found by golden-section search to 1e-4. It has the partner's age. The search covers [0, 1/2]
       (the best is nearer to the larger one) and, for coefficients that disagree, [-5, 0].
     As in Pegasos, t reg times the coefficients are stored.
-    Cost per event O(B (d + outputs)); above the budget also: projection O(B^2) on average (O(B^3) once in B times), merging
-    O(B d) and B searches. Memory (d + outputs) (B + 1) itemsize + 8 (B + 1) + outputs + 24 bytes per model; projection
-    8 (B + 1)^2 more.
+    Cost per event O(B (d + outputs)); for a loss also: projection O(B^2), merging O(B d) and B searches. Memory
+    (d + outputs) (B + 1) itemsize + 4 (B + 1) + outputs + 16 bytes per model; projection 8 (B + 1)^2 more.
 
     budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0. kernel: gaussian,
     laplacian or cauchy.
@@ -91,8 +90,8 @@ class Bsgd:
         return (
             class_fields(shape)
             | support_fields(shape, columns)
-            | {"events": Field((), np.dtype(np.int64)), "age": Field((columns,), np.dtype(np.int64))}
-            | gram_fields(columns if self.strategy == "projection" else 0)
+            | {"events": Field((), np.dtype(np.int64)), "order": Field((columns,), np.dtype(np.int32), np.arange(columns))}
+            | factor_field(columns if self.strategy == "projection" else 0)
         )
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
@@ -101,8 +100,8 @@ class Bsgd:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _add_within_budget(
             objective(pool.shape.task, "hinge"), KERNELS[self.kernel], self.sigma, self.reg, _STRATEGIES[self.strategy],
-            in_span(X.dtype), pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["events"], pool["age"],
-            pool["inverse"], pool["removals"], slots, X, y, scores,
+            in_span(X.dtype), pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["events"], pool["order"],
+            pool["factor"], slots, X, y, scores,
         )  # fmt: skip
 
 
@@ -130,13 +129,12 @@ def _add_all(
 @kernel
 def _add_within_budget(
     aim: Objective, code: int, sigma: float, reg: float, strategy: int, smallest: float, known: Array, support: Array,
-    coefficients: Array, size: Array, events: Array, age: Array, inverse: Array, removals: Array,
-    slots: Array, X: Array, y: Array, scores: Array,
+    coefficients: Array, size: Array, events: Array, order: Array, factor: Array, slots: Array, X: Array, y: Array, scores: Array,
 ) -> None:  # fmt: skip
     columns = support.shape[2]
     row = np.empty(columns, X.dtype)
-    weights = np.empty(columns, np.float64)
     leaving = np.empty(X.shape[1], X.dtype)
+    scratch = np.empty((2, columns), np.float64)
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     for i in range(len(slots)):
@@ -150,27 +148,22 @@ def _add_within_budget(
         events[s] += 1
         if not output_slopes(aim, y[i], f, known[s], slopes):
             continue
-        if strategy == _PROJECTION:
-            distance = project(inverse[s], n, row, weights)
-            if distance <= smallest:
-                add_projection(coefficients[s], n, 1.0, slopes, weights)
-                continue
-            join(inverse[s], n, weights, distance)
+        if strategy == _PROJECTION and join(factor[s], order[s], n, row) <= smallest:
+            add_projection(factor[s], order[s], n, coefficients[s], 1.0, slopes)
+            continue
         store(support[s], coefficients[s], n, X[i], slopes, 1.0)
-        age[s, n] = events[s]
         if n + 1 < columns:
             size[s] += 1
             continue
-        r = _smallest(coefficients[s], age[s])
+        age = _smallest(coefficients[s], order[s])
         if strategy == _PROJECTION:
-            drop(code, sigma, support[s], coefficients[s], columns, inverse[s], removals, s, r)
-        else:
-            if strategy == _MERGING:
-                load(support[s], r, leaving)
-                kernel_row(code, sigma, support[s], columns, leaving, row)
-                merge(support[s], coefficients[s], age[s], r, leaving, row)
-            move(support[s], coefficients[s], columns - 1, r)
-        age[s, r] = age[s, columns - 1]
+            project_out(support[s], coefficients[s], order[s], columns, age, factor[s], scratch)
+            continue
+        if strategy == _MERGING:
+            load(support[s], order[s, age], leaving)
+            kernel_row(code, sigma, support[s], columns, leaving, row)
+            merge(support[s], coefficients[s], order[s], age, leaving, row)
+        remove(support[s], coefficients[s], order[s], columns, age)
 
 
 @kernel
@@ -182,11 +175,11 @@ def _outputs(row: Array, coefficients: Array, size: int, reg: float, events: int
 
 
 @kernel
-def _smallest(coefficients: Array, age: Array) -> int:
-    """The position with the smallest coefficients, the oldest on ties."""
-    best, least = 0, coefficient_product(coefficients, 0, 0)
-    for b in range(1, len(age)):
-        norm = coefficient_product(coefficients, b, b)
-        if norm < least or (norm == least and age[b] < age[best]):
-            best, least = b, norm
+def _smallest(coefficients: Array, order: Array) -> int:
+    """The age of the vector with the smallest coefficients, the oldest on ties."""
+    best, least = 0, np.inf
+    for age in range(len(order)):
+        norm = coefficient_product(coefficients, order[age], order[age])
+        if norm < least:
+            best, least = age, norm
     return best

@@ -95,3 +95,17 @@ def renew(order: Array, age: int) -> int:
         order[i] = order[i + 1]
     order[-1] = position
     return int(position)
+
+
+@kernel
+def remove(support: Array, coefficients: Array, order: Array, size: int, age: int) -> None:
+    """Remove the vector order[age] of `size` (ages count from the oldest, 0). The newest, in column size - 1, takes its column."""
+    last = size - 1
+    position = renew(order[:size], age)
+    if position == last:
+        return
+    for j in range(support.shape[0]):
+        support[j, position] = support[j, last]
+    for c in range(coefficients.shape[1]):
+        coefficients[position, c] = coefficients[last, c]
+    order[last - 1], order[last] = position, last

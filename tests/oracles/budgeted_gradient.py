@@ -57,7 +57,7 @@ class Bogd(Budgeted):
         norms = np.array([np.linalg.norm(a) for a in self.coefficients])
         if self.strategy == "uniform" or self.budget == 1 or norms.sum() == 0:
             return np.full(self.budget, 1 / self.budget)
-        return (1 - norms / norms.sum()) / (self.budget - 1)
+        return np.array([(1 - norm / norms.sum()) / (self.budget - 1) for norm in norms.tolist()])
 
 
 class Pegasos(KernelModel):

@@ -45,9 +45,9 @@ class LinearPerceptron(LinearModel):
     def step(self, z: Vector, f: Vector, label: float) -> Vector:
         if self.task is Task.REGRESSION:
             error = label - f
-            return self.eta * np.sign(error) if abs(error[0]) > self.epsilon else np.zeros(1)
+            return np.array([self.eta * np.sign(error[0]) if abs(error[0]) > self.epsilon else 0.0])
         if self.task is Task.BINARY:
-            return self.eta * np.array([label]) * ((f[0] >= 0) != (label > 0))
+            return np.array([self.eta * label if (f[0] >= 0) != (label > 0) else 0.0])
         rival = strongest_rival(f, self.known, int(label))
         if rival is None or (f[int(label)], -int(label)) > (f[rival], -rival):
             return np.zeros(len(f))

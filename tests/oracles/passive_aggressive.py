@@ -50,7 +50,7 @@ class PassiveAggressive(KernelModel):
 
 
 class Bpa(Budgeted):
-    """Equations 6 to 8 of Wang and Vucetic: remove r, project it on some others and the new vector, step; take the best r."""
+    """Wang and Vucetic: remove r, project it on some others and the new vector, step; take the r with the best objective."""
 
     def __init__(self, task: Task, budget: int, C: float, skip: bool, **parameters: Any) -> None:
         super().__init__(task, budget, **parameters)
@@ -114,6 +114,13 @@ class BpaNn(Bpa):
 
 
 class BpaP(Bpa):
+    """Vectors in the order of their age."""
+
+    def apply(self, r: int, x: Vector, change: Matrix) -> None:
+        super().apply(r, x, change)
+        self.vectors.append(self.vectors.pop(r))
+        self.coefficients.append(self.coefficients.pop(r))
+
     def kept_with(self, r: int, x: Vector) -> list[int]:
         return [b for b in range(self.budget) if b != r]
 

@@ -88,7 +88,7 @@ class Anything:
 DTYPES = [np.dtype(code) for code in ("f4", "f8", "i8", "i4", "u1", "i1", "?")]
 
 
-@given(data=st.data(), dtype=st.sampled_from(DTYPES), shape=arrays.array_shapes(min_dims=0, max_dims=3, max_side=5))
+@given(data=st.data(), dtype=st.sampled_from(DTYPES), shape=arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5))
 @settings(few, max_examples=150)
 def test_packing_is_lossless_to_the_bit(data: st.DataObject, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> None:
     """Arrays of any bits, among them signalling NaN and -0.0, around initial values of any kind."""

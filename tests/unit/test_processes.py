@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from streamlearn.processes import Process, dying_with_parent, end, identify, is_running
+from streamlearn.processes import Process, end, identify, is_running
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
 POLITE = "import time; print(flush=True); time.sleep(60)"
@@ -58,13 +58,14 @@ def test_a_process_that_has_ended_cannot_be_identified() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's death")
 def test_a_process_can_die_with_its_parent() -> None:
-    command = dying_with_parent([sys.executable, "-I", "-c", POLITE])
-    program = f"import subprocess, time; p = subprocess.Popen({command!r}); print(p.pid, flush=True); time.sleep(60)"
-    program = program.replace(repr(command[5]), "str(__import__('os').getpid())")  # the id of the parent, which is not this process
-    with subprocess.Popen([sys.executable, "-I", "-c", program], stdout=subprocess.PIPE, text=True) as parent:  # noqa: S603
+    program = (
+        "import subprocess, sys, time; from streamlearn.processes import dying_with_parent;"
+        f"command = dying_with_parent([sys.executable, '-I', '-c', {POLITE!r}]);"
+        "print(subprocess.Popen(command, stdout=subprocess.DEVNULL).pid, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:  # noqa: S603
         assert parent.stdout is not None
         process = identify(int(parent.stdout.readline()))
-        parent.stdout.readline()  # the grandchild's own line: it runs
         parent.kill()
     deadline = time.monotonic() + 10
     while is_running(process) and time.monotonic() < deadline:

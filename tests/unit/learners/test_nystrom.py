@@ -86,6 +86,6 @@ def test_any_split_into_batches_gives_the_same_bits() -> None:
 def test_eigenvectors_that_are_rounding_noise_are_left_out() -> None:
     K = np.ones((4, 4))
     K[0, 1:] = K[1:, 0] = 0.5  # three equal support vectors and another one
-    values, vectors = leading_eigenpairs(K, 4, np.dtype(np.float64))
+    values, vectors = leading_eigenpairs(K, 4)
     assert len(values) == 2
     np.testing.assert_allclose(vectors @ np.diag(values) @ vectors.T, K, atol=1e-12)
