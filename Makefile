@@ -17,14 +17,15 @@ help: ## list the targets
 setup: $(STAMP) ## make .venv with everything locked, and install the package into it
 
 $(STAMP): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
-	test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
-	$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(RUN)/pip install --quiet --disable-pip-version-check --no-deps -e .
-	touch $@
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version)'
+	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the locked dependencies into $(VENV)"
+	@$(RUN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(RUN)/pip install --quiet --disable-pip-version-check --no-deps -e . > $(VENV)/setup.log 2>&1 || { cat $(VENV)/setup.log; exit 1; }
+	@touch $@
 
 demo: setup ## the main job on real flight events; KEEP=1 leaves it running, BROKER=host:port uses that broker, RATE=events/s
-	$(RUN)/streamlearn demo $(if $(KEEP),--keep) $(if $(BROKER),--broker $(BROKER)) $(if $(RATE),--rate $(RATE))
+	@$(RUN)/streamlearn demo $(if $(KEEP),--keep) $(if $(BROKER),--broker $(BROKER)) $(if $(RATE),--rate $(RATE))
 
 check: lint types unit ## lint, types and unit tests: under 2 minutes
 

@@ -63,13 +63,7 @@ class Processor:
         labelled = ~np.isnan(y)
         self.router.touch(slots[labelled])
         predictions, wrong = self._judge(scores, y)
-        learned = np.empty(len(slots), np.int64)
-        if wrong is None:
-            add_errors(slots, y, scores, self.pool["learned"], self.pool["squared_error"], learned)
-        else:
-            count_labels(
-                slots, self._label_index(y, labelled), wrong, self.pool["learned"], self.pool["mistakes"], self.pool["label_counts"], learned
-            )  # fmt: skip
+        learned = self._measure(slots, y, labelled, scores, wrong)
         has_mistakes = self.spec.task in (Task.BINARY, Task.MULTICLASS)
         return Predictions(
             scores=scores,
@@ -84,6 +78,16 @@ class Processor:
         self.classes = list(classes)
         self._class_index = {(type(name), name): c for c, name in enumerate(self.classes)}
         self.pool.reserve(outputs=len(self.classes))
+
+    def _measure(self, slots: Array, y: Array, labelled: Array, scores: Array, wrong: Array | None) -> Array:
+        """Count events and mistakes in their models; returns how many events each model had learned before, int64 [n]."""
+        pool, before = self.pool, np.empty(len(slots), np.int64)
+        if wrong is None:
+            add_errors(slots, y, scores, pool["learned"], pool["squared_error"], before)
+        else:
+            classes = self._label_index(y, labelled)
+            count_labels(slots, classes, wrong, pool["learned"], pool["mistakes"], pool["label_counts"], before)
+        return before
 
     def _class_labels(self, labels: Sequence[Label | None]) -> Array:
         y = np.array([self._class_of(label) for label in labels], np.float64)

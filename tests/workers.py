@@ -67,6 +67,54 @@ def make_topics(config: Config, partitions: int) -> None:
     apply(properties, plan(properties, with_overrides(load_definitions(), partitions, 1), config.topic_kinds()))
 
 
+class Application:
+    """A configuration with dead members noticed soon, its file and its topics on a broker."""
+
+    def __init__(self, bootstrap: str, folder: Path, app: str, streams: Sequence[Table], partitions: int = 1, **tables: Any) -> None:
+        """Streams need names that no other test uses. tables: further tables of the configuration."""
+        self._folder = folder
+        self.bootstrap = bootstrap
+        self.tables: Table = {
+            "app": app,
+            "kafka": {
+                "bootstrap": bootstrap,
+                "consumer": {"session.timeout.ms": 2000, "heartbeat.interval.ms": 200},
+                "producer": {"transaction.timeout.ms": 4000},
+            },
+            "metrics": {"port": 0},
+            "checkpoint": {"interval": 0.5},
+            **tables,
+            "streams": streams,
+        }
+        self.config = Config(**self.tables)
+        self.stream = self.config.streams[0]
+        self.file = self.write("streamlearn")
+        make_topics(self.config, partitions)
+
+    def write(self, name: str, **changes: Any) -> Path:
+        """A configuration file with some tables replaced."""
+        return write_config(self._folder / f"{name}.toml", {**self.tables, **changes})
+
+    def publish(self, events: Iterable[Table], partition: int = -1) -> None:
+        """Publish JSON events to the first stream, their key field as the record's key. partition -1: by key."""
+        field = self.stream.key
+        records = (Record(str(event[field]).encode() if field else None, json.dumps(event).encode()) for event in events)
+        publish(self.bootstrap, self.stream.input_topic, records, partition)
+
+    def await_end(self, timeout: float = PATIENCE) -> None:
+        """Wait until everything published is committed. Raises TimeoutError."""
+        with GroupWatcher(self.bootstrap, self.config.app) as group:
+            group.await_end([stream.input_topic for stream in self.config.streams], timeout)
+
+    def input(self) -> dict[int, list[Message]]:
+        """The first stream's events, by partition."""
+        return read_topic(self.bootstrap, self.stream.input_topic)
+
+    def output(self) -> dict[int, list[Message]]:
+        """The first stream's committed predictions, by partition."""
+        return read_topic(self.bootstrap, self.stream.output_topic)
+
+
 # Worker processes.
 
 
@@ -135,7 +183,7 @@ class WorkerProcess:
         """Status and text of the worker's monitoring endpoint."""
         url = self.await_event("monitoring")["url"]
         try:
-            with urllib.request.urlopen(url + path, timeout=10) as answer:
+            with urllib.request.urlopen(url + path, timeout=10) as answer:  # noqa: S310 - the worker's own address
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
@@ -212,12 +260,12 @@ def read_topic(bootstrap: str, topic: str, isolation: str = "read_committed", ti
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{topic} {sorted(unread)} cannot be read to the end: a transaction is open")
             for message in consumer.consume(10_000, 0.2):
-                error, number = message.error(), message.partition()
+                error, number, offset = message.error(), message.partition() or 0, message.offset() or 0
                 if error is None:
                     records[number].append(message)
                 elif error.code() != KafkaError._PARTITION_EOF:
                     raise KafkaException(error)
-                elif message.offset() >= ends[number]:
+                elif offset >= ends[number]:
                     unread.discard(number)
     finally:
         consumer.close()
@@ -255,16 +303,13 @@ class GroupWatcher:
 
     def await_end(self, topics: Sequence[str], timeout: float = PATIENCE) -> None:
         """Wait until the group has committed all that the topics have now. Raises TimeoutError."""
-        for topic in topics:
-            ends = end_offsets(self._bootstrap, topic)
-            behind: dict[int, int] = {}
+        ends = {topic: end_offsets(self._bootstrap, topic) for topic in topics}
+        deadline = time.monotonic() + timeout
+        while behind := {topic: lag for topic in topics if (lag := self._lag(topic, ends[topic]))}:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {timeout:g} s: the group is behind by {behind} events")
+            time.sleep(_POLL)
 
-            def caught_up(topic: str = topic, ends: dict[int, int] = ends) -> bool:
-                behind.clear()
-                behind.update({n: ends[n] - offset for n, offset in self.committed(topic).items() if offset < ends[n]})
-                return not behind
-
-            try:
-                eventually(caught_up, "", timeout)
-            except TimeoutError:
-                raise TimeoutError(f"not within {timeout:g} s: {topic} is behind by {behind} events") from None
+    def _lag(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
+        """Events before these ends that are not committed, by partition where there are any."""
+        return {number: ends[number] - offset for number, offset in self.committed(topic).items() if offset < ends[number]}

@@ -7,7 +7,7 @@ so a transaction that is aborted takes the models of all partitions with it: the
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -54,10 +54,11 @@ class LearningLoop:
         self._source: Source | None = None
         self._lock = threading.RLock()
         self._models: dict[Partition, PartitionModels] = {}
-        self._recoveries: dict[Partition, Iterator[None]] = {}
+        self._recoveries: dict[Partition, Generator[None, None, None]] = {}
         self._opened = 0.0
         self._reported = 0.0
         self._paused: set[str] = set()  # input topics
+        self._broken = False  # a batch was left half done: nothing may be committed any more
         self.generation = 0
         self.last_progress = time.monotonic()
 
@@ -94,10 +95,11 @@ class LearningLoop:
         with self._lock:
             self._metrics.rebalanced("revoked")
             try:
-                self._commit(final=True)
+                self._leave()
             except TransactionAbortedError as error:
                 log.warning("the last transaction before a rebalance was aborted", error=str(error))
-            self._forget(partitions)
+            finally:
+                self._forget(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         with self._lock:
@@ -121,6 +123,9 @@ class LearningLoop:
             except TransactionAbortedError as error:
                 log.warning("aborted, starting again from the committed offsets", error=str(error))
                 self._start_again()
+            except Exception:
+                self._broken = True
+                raise
             self.last_progress = time.monotonic()
 
     # Control.
@@ -204,6 +209,14 @@ class LearningLoop:
         self._metrics.spent(Stage.COMMIT, seconds)
         self._metrics.committed(seconds, time.time())
 
+    def _leave(self) -> None:
+        """Before partitions go: commit what is done, or abort what is half done."""
+        if self._broken:
+            self._sink.abort()
+            self._metrics.aborted()
+        else:
+            self._commit(final=True)
+
     def _save(self, models: PartitionModels) -> None:
         started, records, size = time.perf_counter(), 0, 0
         topic, number = models.models_partition
@@ -226,7 +239,7 @@ class LearningLoop:
                 if partition.topic not in self._paused:
                     self._attached.resume([partition])
 
-    def _recovery(self, models: PartitionModels) -> Iterator[None]:
+    def _recovery(self, models: PartitionModels) -> Generator[None, None, None]:
         with self._open_reader() as reader:
             yield from recover(models, reader, self._checkpoints, self._metrics)
 
@@ -235,12 +248,16 @@ class LearningLoop:
         self._metrics.aborted()
         self._attached.restart({partition: models.committed for partition, models in self._models.items()})
         self.generation += 1
+        for recovery in self._recoveries.values():
+            recovery.close()
         self._recoveries = {partition: self._recovery(models) for partition, models in self._models.items()}
 
     def _forget(self, partitions: Sequence[Partition]) -> None:
         self.generation += 1
         for partition in partitions:
-            self._recoveries.pop(partition, None)
+            recovery = self._recoveries.pop(partition, None)
+            if recovery is not None:
+                recovery.close()
             models = self._models.pop(partition, None)
             if models is not None:
                 self._metrics.remove_partition(models.stream.config.name, partition.partition)

@@ -32,7 +32,8 @@ def recover(models: PartitionModels, reader: PartitionReader, settings: Checkpoi
     metrics.recovering(stream, number, total, 0)
     models.next_offset = start
     for messages in reader.read(models.partition, start, models.committed):
-        models.learn(messages)
+        if messages:
+            models.learn(messages)
         metrics.recovering(stream, number, total, models.next_offset - start)
         yield
     models.next_offset = models.committed

@@ -37,7 +37,7 @@ class PartitionReader:
         return low, high
 
     def read(self, partition: Partition, start: int, end: int | None = None, batch: int = 2000) -> Iterator[list[Message]]:
-        """Batches of the committed records from offset `start` to before `end` (None: the end of the partition as it is now).
+        """Batches (empty ones while it waits) of the committed records from offset `start` to before `end` (None: the end as it is now).
 
         At the end it waits for open transactions: one that a killed worker left may already be decided, but not yet be marked here.
         Raises ReadError, for instance when the log begins after `start`.
@@ -51,7 +51,7 @@ class PartitionReader:
             records, reached = _records(messages, partition, end)
             if records:
                 waited_since = time.monotonic()
-                yield records
+            yield records
             if reached is not None and reached >= (self._high(partition) if end is None else end):
                 return
             if time.monotonic() - waited_since >= STALL:
