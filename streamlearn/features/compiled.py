@@ -20,3 +20,8 @@ def kernel(function: Function) -> Function:
     """
     compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})(function)
     return cast(Function, compiled)
+
+
+def ordered(function: Function) -> Function:
+    """`kernel` without reassociation: for sums over outputs, whose number may grow, so that zeros at the end change no bits."""
+    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy")(function))

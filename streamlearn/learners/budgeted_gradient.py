@@ -1,5 +1,6 @@
 """BOGD: kernel online gradient descent that removes a support vector to stay within a budget."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -11,7 +12,7 @@ from streamlearn.features.generator import initial_state, pick, uniform
 from streamlearn.learners.losses import CLOSED_HINGE, HINGE, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, renew, store, support_fields
+from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, renew, store, support_fields
 
 _OLDEST, _UNIFORM, _WEIGHTED = range(3)
 _STRATEGIES = {"oldest": _OLDEST, "uniform": _UNIFORM, "++": _WEIGHTED}
@@ -128,7 +129,7 @@ def _removal_probabilities(strategy: int, coefficients: Array, removal: Array) -
         return
     norms = 0.0
     for b in range(budget):
-        removal[b] = np.sqrt((coefficients[b] ** 2).sum())
+        removal[b] = math.sqrt(coefficient_product(coefficients, b, b))
         norms += removal[b]
     for b in range(budget):
         share = removal[b] / norms if norms > 0.0 else 1.0 / budget

@@ -5,20 +5,12 @@ import math
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
+from streamlearn.learners.support import coefficient_product
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _TOLERANCE = 1e-4  # of h
 _FARTHEST = 5.0  # vectors whose coefficients disagree: how far beyond the one with the larger, in distances between the two
 _LARGEST_EXPONENT = 700.0  # exp(-x) of more than this is 0
-
-
-@kernel
-def coefficient_product(coefficients: Array, a: int, b: int) -> float:
-    """The scalar product of the coefficients of support vectors a and b."""
-    total = 0.0
-    for c in range(coefficients.shape[1]):
-        total += float(coefficients[a, c]) * coefficients[b, c]
-    return total
 
 
 @kernel
@@ -43,8 +35,9 @@ def merge(support: Array, coefficients: Array, order: Array, age: int, x: Array,
     of_x, of_partner = _similarities(best_distance, best_h)
     for c in range(coefficients.shape[1]):
         coefficients[partner, c] = of_x * coefficients[r, c] + of_partner * coefficients[partner, c]
-    for j in range(len(x)):
-        support[j, partner] = best_h * x[j] + (1.0 - best_h) * support[j, partner]
+    if best_h != 0.0:  # vectors too far apart for their difference stay where they are
+        for j in range(len(x)):
+            support[j, partner] += best_h * (x[j] - support[j, partner])
 
 
 @kernel

@@ -12,7 +12,7 @@ from streamlearn.learners.linear import dot
 from streamlearn.learners.losses import LARGEST_RESIDUAL, REGRESSION, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
+from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, load, store, support_fields
 
 Variant = Literal["PA-I", "PA-II"]
 PA_I, PA_II = range(2)
@@ -292,14 +292,6 @@ def _pays(
 
 
 @kernel
-def _squared_norm(coefficients: Array, b: int) -> float:
-    total = 0.0
-    for c in range(coefficients.shape[1]):
-        total += float(coefficients[b, c]) * coefficients[b, c]
-    return total
-
-
-@kernel
 def _cheapest_onto_few(
     coefficients: Array, row: Array, nearest: bool, neighbour: Array, affinity: Array, smallest: float
 ) -> tuple[int, float]:
@@ -310,7 +302,7 @@ def _cheapest_onto_few(
         kept = of_new * row[r]
         if of_nearest != 0.0:
             kept += of_nearest * affinity[r]
-        cost = max(0.0, 1.0 - kept) * _squared_norm(coefficients, r)
+        cost = max(0.0, 1.0 - kept) * coefficient_product(coefficients, r, r)
         if cost < least:
             best, least = r, cost
     return best, least
@@ -394,7 +386,7 @@ def _cheapest_onto_all(coefficients: Array, order: Array, factor: Array, scratch
     distances(factor, len(order), scratch[0], squared)
     best, least = 0, np.inf
     for age in range(len(order) - 1):
-        cost = squared[age] * _squared_norm(coefficients, order[age])
+        cost = squared[age] * coefficient_product(coefficients, order[age], order[age])
         if cost < least:
             best, least = age, cost
     return best, least

@@ -9,10 +9,10 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.gram import add_projection, factor_field, in_span, join, project_out
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.merging import coefficient_product, merge
+from streamlearn.learners.merging import merge
 from streamlearn.learners.parameters import Count, KernelName, Positive
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, remove, store, support_fields
+from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, load, remove, store, support_fields
 
 _REMOVAL, _MERGING, _PROJECTION = range(3)
 _STRATEGIES = {"removal": _REMOVAL, "merging": _MERGING, "projection": _PROJECTION}

@@ -6,7 +6,7 @@ vectorises.
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, kernel, ordered
 from streamlearn.learners.protocol import Field, Shape
 
 GAUSSIAN, LAPLACIAN, CAUCHY = range(3)
@@ -109,3 +109,12 @@ def remove(support: Array, coefficients: Array, order: Array, size: int, age: in
     for c in range(coefficients.shape[1]):
         coefficients[position, c] = coefficients[last, c]
     order[last - 1], order[last] = position, last
+
+
+@ordered
+def coefficient_product(coefficients: Array, a: int, b: int) -> float:
+    """The scalar product of the coefficients of support vectors a and b."""
+    total = 0.0
+    for c in range(coefficients.shape[1]):
+        total += float(coefficients[a, c]) * coefficients[b, c]
+    return total
