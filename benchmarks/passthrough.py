@@ -13,9 +13,10 @@ from pathlib import Path
 import msgspec
 from confluent_kafka import Consumer, Producer
 
-from benchmarks.rig import Observer, Rate, Rig, between, follow, launch
+from benchmarks.rig import Observer, Program, Rate, Rig, between, follow
 from streamlearn.kafka.clients import consumer_properties, producer_properties
 
+COMMIT_INTERVAL = 0.1  # seconds: the default of the worker, whose transactions are measured
 WARM_UP = 0.1  # share of the events before the clock starts
 
 
@@ -37,13 +38,12 @@ def measure(rig: Rig, source: str, partitions: int, total: int, values: Sequence
     rig.make_topics([group], partitions)
     path = rig.folder / f"{group}.json"
     path.write_bytes(msgspec.json.encode(Settings(rig.bootstrap, group, source, group, batch, transaction, values)))
-    process = launch([sys.executable, "-m", "benchmarks.passthrough", str(path)], rig.folder, path.with_suffix(".log"))
+    process = Program([sys.executable, "-m", "benchmarks.passthrough", str(path)], rig.folder, path.with_suffix(".log"))
     try:
         with Observer(rig.bootstrap, group, source, partitions) as observer:
-            marks = list(follow(rig, observer, [process.pid], total))
+            marks = list(follow(rig, observer, [process], total))
     finally:
-        process.terminate()
-        process.wait(30)
+        process.stop()
         rig.delete_topics([group])
     return between(next(mark for mark in marks if mark.events >= WARM_UP * total), marks[-1])
 
@@ -52,7 +52,7 @@ def pass_through(settings: Settings) -> None:
     """The loop; runs until it is killed."""
     connection = {"bootstrap.servers": settings.bootstrap}
     consumer = Consumer(consumer_properties(connection, settings.group, None, {}))
-    producer = Producer(producer_properties(connection, settings.group, {}))
+    producer = Producer(producer_properties(connection, settings.group, COMMIT_INTERVAL, {}))
     producer.init_transactions(30)
     consumer.subscribe([settings.source])
     values, target, produce = cycle(settings.values), settings.target, producer.produce

@@ -25,7 +25,7 @@ from streamlearn.config import Config
 from streamlearn.kafka.local_broker import LocalBroker
 from streamlearn.processes import dying_with_parent
 
-PATIENCE = 300.0  # seconds until something that should happen is given up
+PATIENCE = 90.0  # seconds until something that should happen is given up
 ROOT = Path(__file__).parents[1]
 Tables = Mapping[str, Any]
 
@@ -101,21 +101,51 @@ def stream_tables(rig: Rig, app: str, events: Events, topic: str, learner: Table
     return {"app": app, "kafka": kafka, "metrics": {"port": 0}, **settings, "streams": [stream]}
 
 
-class Worker:
-    """`streamlearn worker` as a process of its own, its log in a file, its topics made before and deleted after."""
+class Program:
+    """A process that ends with this one, its output in a file. Runs in `folder`, imports this checkout."""
+
+    def __init__(self, command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.log = log
+        self.started = time.monotonic()
+        paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        with log.open("wb") as output:
+            self._process = subprocess.Popen(  # noqa: S603
+                dying_with_parent(command),
+                cwd=folder,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def check(self) -> None:
+        """Raises RuntimeError if it has ended."""
+        if self._process.poll() is not None:
+            raise RuntimeError(f"{self.log.stem} ended with code {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self._process.terminate()
+        self._process.wait(60)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+class Worker(Program):
+    """`streamlearn worker` as a process of its own. Its topics must exist."""
 
     def __init__(self, tables: Tables, folder: Path, environment: Mapping[str, str] | None = None) -> None:
         self.port = free_port()
         self.config = Config(**{**tables, "metrics": {"port": self.port}})
         path = folder / f"{self.config.app}-{self.port}.toml"
         path.write_text("".join(f"{name} = {_toml(value)}\n" for name, value in {**tables, "metrics": {"port": self.port}}.items()))
-        self.log = path.with_suffix(".log")
-        self.started = time.monotonic()
-        self._process = launch([sys.executable, "-m", "streamlearn", "worker", "--config", str(path)], folder, self.log, environment)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        super().__init__([sys.executable, "-m", "streamlearn", "worker", "--config", str(path)], folder, path.with_suffix(".log"), environment)
 
     def await_ready(self, timeout: float = PATIENCE) -> float:
         """Wait until /readyz says so; returns the seconds since the start of the process."""
@@ -126,20 +156,6 @@ class Worker:
                 raise TimeoutError(f"the worker was not ready within {timeout:g} s; its log ends:\n{self.log.read_text()[-2000:]}")
             time.sleep(0.02)
         return time.monotonic() - self.started
-
-    def check(self) -> None:
-        """Raises RuntimeError if the worker has ended."""
-        if self._process.poll() is not None:
-            raise RuntimeError(f"the worker ended with code {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
-
-    def stop(self) -> None:
-        """End it in good order."""
-        self._process.terminate()
-        self._process.wait(60)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
 
     def metrics(self) -> Mapping[tuple[str, frozenset[tuple[str, str]]], float]:
         """All samples of /metrics by name and labels."""
@@ -186,20 +202,6 @@ def running(rig: Rig, tables: Tables, count: int = 1, partitions: int = 1, envir
         for worker in workers:
             worker.stop()
         rig.delete_topics(own)
-
-
-def launch(command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    """A process that ends with this one. Runs in `folder`, imports this checkout."""
-    paths = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    with log.open("wb") as output:
-        return subprocess.Popen(  # noqa: S603
-            dying_with_parent(command),
-            cwd=folder,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
 
 
 class Observer:
@@ -259,15 +261,16 @@ def between(first: Mark, last: Mark) -> Rate:
     return Rate(last.events - first.events, last.seconds - first.seconds, last.cpu - first.cpu, last.broker_cpu - first.broker_cpu)
 
 
-def follow(rig: Rig, observer: Observer, pids: Sequence[int], total: int, interval: float = 0.02) -> Iterator[Mark]:
+def follow(rig: Rig, observer: Observer, programs: Sequence[Program], total: int, interval: float = 0.02) -> Iterator[Mark]:
     """A mark whenever more is committed, up to `total` events. Raises TimeoutError when nothing moves."""
     events, moved = -1, time.monotonic()
     while events < total:
-        now_committed = observer.committed()
-        now = time.monotonic()
-        if now_committed > events:
-            events, moved = now_committed, now
-            yield Mark(now, events, sum(map(cpu_seconds, pids)), rig.broker_cpu)
+        for program in programs:
+            program.check()
+        committed, now = observer.committed(), time.monotonic()
+        if committed > events:
+            events, moved = committed, now
+            yield Mark(now, events, sum(cpu_seconds(program.pid) for program in programs), rig.broker_cpu)
         elif now - moved > PATIENCE:
             raise TimeoutError(f"{events} of {total} events committed, then nothing for {PATIENCE:g} s")
         time.sleep(interval)

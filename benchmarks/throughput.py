@@ -9,13 +9,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from benchmarks import passthrough
 from benchmarks.data import Events
-from benchmarks.passthrough import WARM_UP
+from benchmarks.passthrough import COMMIT_INTERVAL, WARM_UP
 from benchmarks.report import Detail, Report, Row, figure, spread
 from benchmarks.rig import Observer, Rate, Rig, between, follow, running, stream_tables
 
 FOGD = {"name": "fogd", "frequencies": 400, "sigma": 4.0, "eta": 1.0, "normalise": True}
 RARELY = {"interval": 3600.0}  # checkpoints have a benchmark of their own
-COMMIT_INTERVAL = 0.1  # seconds, the default
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def measure_worker(rig: Rig, case: Case, topic: str, workers: int = 1, **setting
     app = rig.unique("worker")
     tables = stream_tables(rig, app, case.events, topic, case.learner, **{"checkpoint": RARELY, **settings})
     with running(rig, tables, workers, case.partitions) as started, Observer(rig.bootstrap, app, topic, case.partitions) as observer:
-        marks = list(follow(rig, observer, [worker.pid for worker in started], case.events.count))
+        marks = list(follow(rig, observer, started, case.events.count))
         stages = started[0].stages()
         values = sample(rig.bootstrap, started[0].config.streams[0].output_topic)
     return WorkerRun(between(next(mark for mark in marks if mark.events >= WARM_UP * case.events.count), marks[-1]), stages, values)

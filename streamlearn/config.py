@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from streamlearn.events.columns import EventFormat, Label
-from streamlearn.learners.pipeline import Pipeline, Scaling
+from streamlearn.learners.pipeline import Pipeline, Scaling, TargetScaling
 from streamlearn.learners.protocol import Learner, Task
 from streamlearn.learners.registry import LEARNERS
 from streamlearn.processor import ModelSpec
@@ -107,6 +107,7 @@ class StreamConfig(_Section):
     max_bytes: Annotated[int, Field(ge=1, le=100_000_000)] = 1_000_000
 
     scaling: Scaling = "standard"
+    target_scaling: TargetScaling = "standard"  # regression
     learner: dict[str, Any] = {"name": "fogd"}
 
     @field_validator("learner")
@@ -163,7 +164,7 @@ class StreamConfig(_Section):
         )
 
     def model_spec(self, dim: int, dtype: str) -> ModelSpec:
-        pipeline = Pipeline(learner=make_learner(self.learner), scaling=self.scaling)
+        pipeline = Pipeline(learner=make_learner(self.learner), scaling=self.scaling, target_scaling=self.target_scaling)
         return ModelSpec(pipeline=pipeline, task=self.task, dim=dim, dtype=np.dtype(dtype), labels=self.labels)
 
 

@@ -39,7 +39,7 @@ def hyper_parameters(kind: type[Learner]) -> dict[str, Any]:
 
 def _ends(annotation: Any) -> list[Any]:
     if get_origin(annotation) in (Union, UnionType):
-        return [None] + [value for part in get_args(annotation) if part is not type(None) for value in _ends(part)]
+        return [value for part in get_args(annotation) for value in ([None] if part is type(None) else _ends(part))]
     if get_origin(annotation) is Literal:
         return list(get_args(annotation))
     if annotation is bool:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
+from streamlearn.agents.commands import Delete, Import, ModelCommand, Rollback
 from streamlearn.agents.loop import LearningLoop
 
 log = structlog.get_logger(__name__)
@@ -38,10 +39,18 @@ class ControlError(Exception):
     """A control message that cannot be followed; it is logged and left out."""
 
 
-def decode(value: bytes) -> ControlMessage:
+class _Kind(msgspec.Struct):
+    command: str
+
+
+_KINDS: dict[str, type[ModelCommand]] = {"rollback": Rollback, "import": Import, "delete": Delete}
+
+
+def decode(value: bytes) -> ControlMessage | ModelCommand:
     """Raises ControlError."""
     try:
-        return msgspec.json.decode(value, type=ControlMessage)
+        kind = msgspec.json.decode(value, type=_Kind)
+        return msgspec.json.decode(value, type=_KINDS.get(kind.command, ControlMessage))
     except msgspec.MsgspecError as error:
         raise ControlError(f"not a control message: {error}") from error
 

@@ -14,7 +14,7 @@ import numpy as np
 import structlog
 from confluent_kafka import Message
 
-from streamlearn.agents.partition import PartitionModels
+from streamlearn.agents.partition import Change, ChangeError, PartitionModels
 from streamlearn.agents.recovery import recover
 from streamlearn.agents.stream import Outcome, Stream
 from streamlearn.config import CheckpointConfig
@@ -141,6 +141,40 @@ class LearningLoop:
         with self._lock:
             self._paused -= self._named(stream)
             self._attached.resume(p for p in self._models if p.topic not in self._paused and p not in self._recoveries)
+
+    def owns(self, partition: Partition) -> bool:
+        """Whether the group has given this worker the partition."""
+        with self._lock:
+            return partition in self._models
+
+    def change(self, partition: Partition, command: str, change: Change) -> str:
+        """Change the models of a partition between two transactions, the second of which holds their checkpoint; returns what was done.
+
+        command: what the checkpoint remembers, so that the same command is not followed again. Raises ChangeError when nothing was
+        changed, SinkError when the worker cannot go on.
+        """
+        with self._lock:
+            models = self._changeable(partition)
+            try:
+                self._commit()
+                detail = models.change(command, change)
+                self._commit()
+            except TransactionAbortedError as error:
+                self._start_again()
+                raise ChangeError(f"the transaction was aborted, ask again: {error}") from error
+            except ChangeError:
+                raise
+            except Exception:
+                self._broken = True
+                raise
+            return detail
+
+    def _changeable(self, partition: Partition) -> PartitionModels:
+        if self._broken or partition not in self._models:
+            raise ChangeError("the partition moves to another worker, ask again")
+        if partition in self._recoveries:
+            raise ChangeError("the models are being recovered, ask again when the worker is ready")
+        return self._models[partition]
 
     def _handle(self, messages: Sequence[Message]) -> None:
         for (topic, number), group in groupby(messages, key=lambda message: (message.topic(), message.partition())):

@@ -1,13 +1,14 @@
 """One input partition that this worker owns: its models, how far they have got, and their checkpoints."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from confluent_kafka import Message
 
 from streamlearn.agents.stream import Outcome, Stream
 from streamlearn.checkpoint.codec import Record
+from streamlearn.checkpoint.errors import CheckpointError
 from streamlearn.checkpoint.marker import Marker
 from streamlearn.checkpoint.snapshot import Checkpointer
 from streamlearn.config import CheckpointConfig
@@ -16,6 +17,10 @@ from streamlearn.kafka.source import Assigned
 from streamlearn.metrics import Metrics, Stage
 from streamlearn.processor import Processor
 from streamlearn.quality import Window, rates
+
+
+class ChangeError(Exception):
+    """The models of a partition were not changed; the text says why."""
 
 
 class PartitionModels:
@@ -41,6 +46,7 @@ class PartitionModels:
         self._saved_at = time.monotonic()
         self._unsaved = 0
         self._marked = last is not None and not new_epoch
+        self._deleted: list[str] = []  # keys, since the last checkpoint
         self._window = Window()
 
     @property
@@ -64,6 +70,31 @@ class PartitionModels:
         accepted = [messages[row] for row in events.rows.tolist()] if rejected else messages
         return Outcome(messages, accepted, events, predictions, rejected)
 
+    # Changes that people ask for.
+
+    def change(self, command: str, change: "Change") -> str:
+        """Make a change and let a checkpoint be due that remembers the command; returns what was done. Raises ChangeError."""
+        if command in self._checkpointer.commands:
+            return "done already"
+        try:
+            detail = change(self)
+        except CheckpointError as error:
+            raise ChangeError(str(error)) from error
+        self._checkpointer.remember(command)
+        self._marked = False
+        return detail
+
+    def replace(self, processor: Processor) -> None:
+        """Go on with other models; those of now stay in earlier checkpoints only."""
+        self.begin(processor, self._checkpointer.last, new_epoch=True)
+
+    def delete(self, keys: Sequence[str]) -> int:
+        """Delete the models of these keys, from earlier checkpoints too; returns how many there were."""
+        known = [key for key in dict.fromkeys(keys) if key in self.processor.router]
+        self.processor.router.release(known)
+        self._deleted += dict.fromkeys(keys)
+        return len(known)
+
     # Checkpoints.
 
     @property
@@ -81,7 +112,8 @@ class PartitionModels:
     def checkpoint(self) -> Iterator[Record]:
         """The records of a checkpoint of the models as they are now; take all of them. Raises CheckpointError."""
         mistakes = self.processor.pool["mistakes"] if "mistakes" in self.processor.pool.names else None
-        yield from self._checkpointer.checkpoint(offset=self.next_offset, time=time.time(), mistakes=mistakes)
+        yield from self._checkpointer.checkpoint(offset=self.next_offset, time=time.time(), mistakes=mistakes, deleted=self._deleted)
+        self._deleted = []
         self._saved_at = time.monotonic()
         self._unsaved = 0
         self._marked = True
@@ -101,6 +133,10 @@ class PartitionModels:
         self._metrics.models(name, learner, number, len(self.processor.router), pool.nbytes)
         if end_offset is not None:
             self._metrics.lag(name, number, max(0, end_offset - self.committed))
+
+
+Change = Callable[[PartitionModels], str]
+"""Changes the models of a partition and says what it did. Raises CheckpointError before it has changed anything."""
 
 
 def _offset(message: Message) -> int:

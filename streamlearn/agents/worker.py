@@ -16,6 +16,7 @@ from faust.types.auth import CredentialsT
 
 from streamlearn import __version__
 from streamlearn.agents import control
+from streamlearn.agents.commands import ModelCommand, ModelCommands
 from streamlearn.agents.loop import LearningLoop
 from streamlearn.agents.service import SourceService
 from streamlearn.agents.stream import Stream
@@ -71,16 +72,15 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
         ) as monitoring,
     ):
         log.info("monitoring", url=monitoring.url)
-        return _run_faust(config, instance, folder, loop, metrics)
+        return _run_faust(config, instance, folder, streams, loop, metrics)
 
 
-def _run_faust(config: Config, instance: str, folder: str, loop: LearningLoop, metrics: Metrics) -> int:
+def _run_faust(config: Config, instance: str, folder: str, streams: dict[str, Stream], loop: LearningLoop, metrics: Metrics) -> int:
     consumer = consumer_properties(config.kafka.client_properties(), config.app, config.worker.instance, config.kafka.consumer)
-    topics = [stream.input_topic for stream in config.streams]
     app = faust_app(config, instance, folder)
     channel = app.channel(maxsize=2)
     service = SourceService(
-        lambda: Source(consumer, topics, loop),
+        lambda: Source(consumer, list(streams), loop),
         loop,
         channel,
         config.worker.batch_size,
@@ -88,7 +88,8 @@ def _run_faust(config: Config, instance: str, folder: str, loop: LearningLoop, m
         config.worker.shutdown_timeout,
         metrics,
     )
-    _define_agents(app, config, instance, loop, service, channel)
+    commands = ModelCommands(instance, streams, loop, lambda: PartitionReader(config.kafka.client_properties()))
+    _define_agents(app, config, instance, loop, commands, service, channel)
     return _execute(app, service)
 
 
@@ -122,7 +123,13 @@ def faust_app(config: Config, instance: str, folder: str) -> faust.App:
 
 
 def _define_agents(
-    app: faust.App, config: Config, instance: str, loop: LearningLoop, service: SourceService, channel: faust.ChannelT[Any]
+    app: faust.App,
+    config: Config,
+    instance: str,
+    loop: LearningLoop,
+    commands: ModelCommands,
+    service: SourceService,
+    channel: faust.ChannelT[Any],
 ) -> None:
     learning = ThreadPoolExecutor(1, thread_name_prefix="learning")
 
@@ -144,19 +151,27 @@ def _define_agents(
             if record.key == control.ANSWER_KEY:
                 continue
             try:
-                message = control.decode(record.value)
-                if message.command == "status":
-                    await topic.send(partition=0, key=control.ANSWER_KEY, value=_status(message, instance, loop))
-                else:
-                    await asyncio.to_thread(control.follow, message, loop)
+                answer = await asyncio.to_thread(_answer, control.decode(record.value), instance, loop, commands)
             except control.ControlError as error:
                 log.error("control message left out", error=str(error))
+            except Exception as error:  # noqa: BLE001 - a change of models that was left half done ends the worker
+                await service.fail(error)
+                return
+            else:
+                if answer is not None:
+                    await topic.send(partition=0, key=control.ANSWER_KEY, value=answer)
 
 
-def _status(message: control.ControlMessage, instance: str, loop: LearningLoop) -> bytes:
-    return msgspec.json.encode(
-        control.Status(answer=message.id, worker=instance, version=__version__, ready=loop.ready, partitions=loop.positions())
-    )
+def _answer(message: control.ControlMessage | ModelCommand, instance: str, loop: LearningLoop, commands: ModelCommands) -> bytes | None:
+    """Follow a message; returns what to answer. Raises ControlError, SinkError."""
+    if isinstance(message, ModelCommand):
+        answer = commands.follow(message)
+        return None if answer is None else msgspec.json.encode(answer)
+    if message.command != "status":
+        control.follow(message, loop)
+        return None
+    status = control.Status(answer=message.id, worker=instance, version=__version__, ready=loop.ready, partitions=loop.positions())
+    return msgspec.json.encode(status)
 
 
 def _execute(app: faust.App, service: SourceService) -> int:

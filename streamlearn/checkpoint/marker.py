@@ -27,6 +27,7 @@ class Marker(Struct, frozen=True, kw_only=True):
     deleted: Natural  # models deleted on purpose since the topic began
     ring: Positive  # most places per model since the topic began
     chunks: Positive  # most chunks per model since the topic began
+    commands: tuple[str, ...] = ()  # identifiers of the last control messages that changed these models, oldest first
 
 
 _decoder = msgspec.json.Decoder(Marker)

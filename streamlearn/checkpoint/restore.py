@@ -6,6 +6,7 @@ from streamlearn.checkpoint.codec import Chunk, Header, Joiner, decode, model_ke
 from streamlearn.checkpoint.errors import CheckpointError, MismatchError
 from streamlearn.checkpoint.identity import differences, identify
 from streamlearn.checkpoint.marker import Marker, decode_marker
+from streamlearn.checkpoint.staging import is_staged
 from streamlearn.checkpoint.state import unpack, write
 from streamlearn.features.compiled import Array
 from streamlearn.learners.protocol import Task
@@ -35,6 +36,8 @@ class Restorer:
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Take the next record. Raises CheckpointError when it cannot be read or is not of this learner."""
+        if is_staged(key):
+            return
         if value is None:
             self._forget(key)
             return

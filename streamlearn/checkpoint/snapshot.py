@@ -13,6 +13,7 @@ from streamlearn.features.compiled import Array
 from streamlearn.processor import Processor
 
 DEFAULT_HISTORY = 3
+REMEMBERED = 32  # commands
 
 
 class Totals(NamedTuple):
@@ -36,6 +37,7 @@ class Checkpointer:
     ) -> None:
         """history: N, how many checkpoints stay addressable, >= 1. limit: bytes of a record, key included."""
         self.last = last
+        self.commands = last.commands if last else ()  # that changed the models: a command that is delivered twice is followed once
         self.identity = identify(processor.spec, processor.pool.shared)
         self._processor = processor
         self._epoch = last.epoch if last else 1
@@ -47,6 +49,10 @@ class Checkpointer:
         self._epoch = self.last.epoch + 1 if self.last else 1
         self._processor.router.versions[:] = 0
         self._processor.router.touch_all()
+
+    def remember(self, command: str) -> None:
+        """Let the next checkpoint say that a command has changed the models."""
+        self.commands = (*self.commands, command)[-REMEMBERED:]
 
     def checkpoint(
         self, *, offset: int, time: float, mistakes: Array | None = None, deleted: Sequence[str] = (), away: Totals = NOTHING
@@ -83,6 +89,7 @@ class Checkpointer:
             deleted=(last.deleted if last else 0) + len(deleted),
             ring=ring,
             chunks=chunks,
+            commands=self.commands,
         )
         yield from encode_marker(self.last, self._ring, self._limit)
 

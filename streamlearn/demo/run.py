@@ -18,7 +18,7 @@ from streamlearn.demo.brokers import Broker, find_broker
 from streamlearn.demo.keep import END_TIMEOUT, Kept, forget, remember, remembered, remove_traces
 from streamlearn.demo.measures import Measures
 from streamlearn.demo.traffic import measure
-from streamlearn.demo.view import View, print_kept, print_summary
+from streamlearn.demo.view import View, print_kept, print_next, print_summary
 from streamlearn.demo.worker import DemoError, DemoWorker, write_config
 from streamlearn.kafka import topics as kafka_topics
 from streamlearn.kafka.clients import client_logger
@@ -86,6 +86,8 @@ def _demo(options: Options, console: Console, stack: ExitStack) -> int:
     print_summary(console, measures, seconds, broker.mock)
     if options.keep:
         print_kept(console, broker.bootstrap, worker.metrics, worker.log, path)
+    else:
+        print_next(console)
     exactly_once = measures.events == options.events and not (measures.missing or measures.doubled)
     return 0 if exactly_once else 1
 

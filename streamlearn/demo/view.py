@@ -3,6 +3,7 @@
 import math
 import shutil
 import sys
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -46,6 +47,7 @@ class View:
         self._next = 0.0
 
     def __enter__(self) -> Self:
+        self._measures.speed(time.time())  # the speed counts from here on
         if self._live is not None:
             self._live.start()
         return self
@@ -161,6 +163,16 @@ def print_kept(console: Console, bootstrap: str, metrics: str, log: Path, config
         ("[bold]stop it all[/]", f"{command} demo --stop"),
     ):
         console.print(f"  {name}: {value}", highlight=False, soft_wrap=True)
+
+
+def print_next(console: Console) -> None:
+    """Where to go from here."""
+    command = _own_command()
+    console.print(
+        f"Next: `{command} demo --keep` leaves it running to look around; `{command} init` writes a configuration for a topic of your own; "
+        "README.md explains both.",
+        highlight=False,
+    )
 
 
 def _own_command() -> str:

@@ -96,7 +96,10 @@ def guess_task(y: Array) -> Task:
 
 
 def spec_for(learner: Learner, task: Task, arrays: Arrays, dtype: str, scaling: Scaling) -> tuple[ModelSpec, Array]:
-    """The model and the labels it is given: binary labels as -1 and +1 (the larger is +1), classes all declared, in ascending order."""
+    """The model and the labels it is given: binary labels as -1 and +1 (the larger is +1), classes all declared, in ascending order.
+
+    With scaling none regression targets are not scaled either, otherwise they are standardised.
+    """
     if task not in learner.tasks:
         raise ConfigError(f"learner {learner.name} is not for {task} data, but for {', '.join(sorted(learner.tasks))}; choose --task")
     labels: Array = arrays.y
@@ -110,7 +113,7 @@ def spec_for(learner: Learner, task: Task, arrays: Arrays, dtype: str, scaling: 
         values, labels = np.unique(arrays.y, return_inverse=True)
         declared = tuple(range(len(values)))
     spec = ModelSpec(
-        pipeline=Pipeline(learner=learner, scaling=scaling),
+        pipeline=Pipeline(learner=learner, scaling=scaling, target_scaling="none" if scaling == "none" else "standard"),
         task=task,
         dim=arrays.X.shape[1],
         dtype=np.dtype(dtype),

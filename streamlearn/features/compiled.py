@@ -14,14 +14,16 @@ def kernel(function: Function) -> Function:
     """Compile to machine code, cached on disk, without holding the interpreter's lock.
 
     Reassociation and contraction let the compiler vectorise sums. What they choose depends on the length of a loop
-    only, never on how a
-    stream was cut into batches, so the same (state, event) gives the same bits. Not-a-number keeps its meaning: a
-    missing label.
+    only, never on how a stream was cut into batches, so the same (state, event) gives the same bits. Not-a-number keeps
+    its meaning: a missing label. Zeros keep their sign: state is compared bit by bit.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp"})(function)
-    return cast(Function, compiled)
+    return _compile(function, {"reassoc", "contract", "arcp"})
 
 
-def ordered(function: Function) -> Function:
-    """`kernel` without reassociation: for sums over outputs, whose number may grow, so that zeros at the end change no bits."""
-    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+def elementary(function: Function) -> Function:
+    """The same without reassociation, for arithmetic that relies on the rounding of every step."""
+    return _compile(function, {"contract"})
+
+
+def _compile(function: Function, fastmath: set[str]) -> Function:
+    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function))

@@ -1,10 +1,11 @@
-"""Online scaling of features, one set of statistics per model slot."""
+"""Online scaling of features and regression targets, one set of statistics per model slot."""
 
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 
 CLIP = 8.0  # standard deviations; one absurd value must not dominate a kernel
+LARGEST_TARGET = 1e30  # targets and predictions count as at most this, so that neither statistics nor float32 scores overflow
 
 
 @kernel
@@ -39,3 +40,32 @@ def normalise_range(X: Array, learned: Array, slots: Array, low: Array, high: Ar
             if high[s, j] > low[s, j]:
                 z = (X[i, j] - low[s, j]) / (high[s, j] - low[s, j])
             out[i, j] = min(max(z, 0.0), 1.0)
+
+
+@kernel
+def standardise_targets(y: Array, slots: Array, count: Array, mean: Array, m2: Array, out: Array, centres: Array, spreads: Array) -> None:
+    """out [n] = (y - mean) / sd clipped to +-CLIP, the event included in both; NaN stays. float64, Welford's update as in `standardise`.
+
+    centres and spreads [n] are mean and sd before the event: its prediction must not know its label.
+    """
+    for i in range(len(y)):
+        s = slots[i]
+        centres[i] = mean[s]
+        spreads[i] = np.sqrt(m2[s] / max(count[s], 1))
+        out[i] = y[i]
+        if not np.isnan(y[i]):
+            target = min(max(y[i], -LARGEST_TARGET), LARGEST_TARGET)
+            count[s] += 1
+            difference = target - mean[s]
+            mean[s] += difference / count[s]
+            m2[s] += difference * (target - mean[s])
+            z = (target - mean[s]) / np.sqrt(m2[s] / count[s]) if m2[s] > 0.0 else 0.0
+            out[i] = min(max(z, -CLIP), CLIP)
+
+
+@kernel
+def restore_targets(scores: Array, centres: Array, spreads: Array) -> None:
+    """scores [n, 1] of standardised targets, in place, to the targets' own units."""
+    for i in range(len(scores)):
+        score = centres[i] + spreads[i] * scores[i, 0]
+        scores[i, 0] = min(max(score, -LARGEST_TARGET), LARGEST_TARGET)

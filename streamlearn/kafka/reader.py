@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamlearn.kafka.clients import Partition, Properties, client_logger, reader_properties
+from streamlearn.kafka.clients import Partition, Properties, client_logger, kafka_error, reader_properties
 
 STALL = 60.0  # seconds without a message or the partition's end before a read gives up
+CONNECT = 10.0  # seconds to learn a topic's partitions
 
 
 class ReadError(Exception):
@@ -30,6 +31,16 @@ class PartitionReader:
 
     def close(self) -> None:
         self._consumer.close()
+
+    def partitions(self, topic: str) -> list[Partition]:
+        """The partitions of a topic. Raises ReadError when there is no such topic or no broker answers."""
+        try:
+            found = self._consumer.list_topics(topic, timeout=CONNECT).topics[topic].partitions
+        except KafkaException as error:
+            raise ReadError(f"no broker answers about {topic}: {kafka_error(error).str()}") from error
+        if not found:
+            raise ReadError(f"there is no topic {topic}")
+        return [Partition(topic, number) for number in sorted(found)]
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
         """(first offset of the log, offset after its last record)."""

@@ -12,7 +12,7 @@ from streamlearn.features.generator import initial_state, uniform
 from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
 from streamlearn.learners.coverage import CELLS, HYPERSPHERE, CellName, covering_core
 from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, support_fields
 
@@ -38,7 +38,7 @@ class Avm:
 
     delta: > 0, on the scale of sigma. cell: hypersphere or hyperrectangle. budget: S, the most cores, >= 1; when it is
     full the nearest core stands for any event; default no limit. beta, rho: of the probability above, >= 0; beta = 0: always.
-    sigma: kernel width, > 0. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers use
+    sigma: kernel width, > 0, or auto. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers use
     about 5 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
     half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the random choices.
     """
@@ -51,7 +51,7 @@ class Avm:
     budget: Count | None = None
     beta: NonNegative = 0.0
     rho: NonNegative = 1.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     reg: Positive | None = None
     loss: str = ""  # "": hinge, or eps for regression
     epsilon: NonNegative = 0.1
@@ -80,7 +80,8 @@ class Avm:
         cell = CELLS[self.cell]
         reach = self.delta / 2.0 if cell == HYPERSPHERE else self.delta / (2.0 * math.sqrt(pool.shape.dim))
         in_ball = regression and aim.loss == SQUARED and reg <= 1.0
-        rule = Rule(aim, KERNELS[self.kernel], self.sigma, reg, cell, reach, self.budget is not None, self.beta, self.rho, in_ball)
+        width, bounded = width_of(self.sigma), self.budget is not None
+        rule = Rule(aim, KERNELS[self.kernel], width, reg, cell, reach, bounded, self.beta, self.rho, in_ball)
         start = 0
         while start < len(slots):
             models = Models(**{name: pool[name] for name in Models._fields})

@@ -19,7 +19,7 @@ from streamlearn.learners.losses import (
     output_slopes,
     publish_scores,
 )  # fmt: skip
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, next_in_ring, renew, store, support_fields
 
@@ -40,7 +40,7 @@ class Rbp:
     while |y - f| > epsilon, classification by 1. Cost per event O(B d); memory (d + outputs) B itemsize + 4 B + outputs
     + 16 bytes per model.
 
-    budget: B, >= 1. sigma: kernel width, > 0. eta: size of an update (regression), > 0. epsilon: half-width of the zone
+    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0. epsilon: half-width of the zone
     without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the picks.
     """
 
@@ -48,7 +48,7 @@ class Rbp:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     budget: Count = 100
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.1
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -65,7 +65,7 @@ class Rbp:
         task = pool.shape.task
         eta = self.eta if task is Task.REGRESSION else 1.0
         _replace_random(
-            mistakes_only(task, self.epsilon), KERNELS[self.kernel], self.sigma, eta, pool["known"], pool["support"],
+            mistakes_only(task, self.epsilon), KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"],
             pool["coefficients"], pool["size"], pool["order"], pool["generator"], slots, X, y, scores,
         )  # fmt: skip
 
@@ -83,7 +83,7 @@ class Forgetron:
     pass 1e6 updates; `capped` keeps phi in (0, 1], as the mistake bound of the paper requires.
     Cost per event O(B d), twice that for a removal; memory (d + outputs) B itemsize + outputs + 32 bytes per model.
 
-    budget: B, >= 1. sigma: kernel width, > 0. eta: size of an update (regression), > 0. epsilon: half-width of the zone
+    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0. epsilon: half-width of the zone
     without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy. capped: see above.
     """
 
@@ -91,7 +91,7 @@ class Forgetron:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     budget: Count = 100
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.1
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -108,7 +108,7 @@ class Forgetron:
         task = pool.shape.task
         eta = self.eta if task is Task.REGRESSION else 1.0
         _forget_oldest(
-            mistakes_only(task, self.epsilon), self.capped, KERNELS[self.kernel], self.sigma, eta, pool["known"], pool["support"],
+            mistakes_only(task, self.epsilon), self.capped, KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"],
             pool["coefficients"], pool["size"], pool["oldest"], pool["counted_mistakes"], pool["deviation"], slots, X, y, scores,
         )  # fmt: skip
 
@@ -122,7 +122,7 @@ class BudgetPerceptron:
     never redundant, so noise fills the budget. The outputs at the support vectors are kept up to date, not computed anew.
     Cost per event O(B d), twice that for a removal; memory (d + 2) B itemsize + 8 bytes per model.
 
-    budget: B, >= 1. tolerance: beta of the paper, >= 0; 0 learns mistakes and f = 0. sigma: kernel width, > 0. kernel:
+    budget: B, >= 1. tolerance: beta of the paper, >= 0; 0 learns mistakes and f = 0. sigma: kernel width, > 0, or auto. kernel:
     gaussian, laplacian or cauchy.
     """
 
@@ -131,7 +131,7 @@ class BudgetPerceptron:
 
     budget: Count = 100
     tolerance: NonNegative = 0.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     kernel: KernelName = "gaussian"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -142,8 +142,8 @@ class BudgetPerceptron:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _replace_redundant(
-            self.tolerance, KERNELS[self.kernel], self.sigma, pool["support"], pool["coefficients"], pool["size"], pool["outputs"],
-            slots, X, y, scores,
+            self.tolerance, KERNELS[self.kernel], width_of(self.sigma), pool["support"], pool["coefficients"], pool["size"],
+            pool["outputs"], slots, X, y, scores,
         )  # fmt: skip
 
 

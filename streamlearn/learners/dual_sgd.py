@@ -11,7 +11,7 @@ from streamlearn.features.fourier import draw_frequencies, fourier_row, project_
 from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
 
@@ -33,7 +33,7 @@ class DualSgd:
     Memory per model (B (d + outputs) + 2 D outputs) * itemsize + 8 B + outputs + 32 bytes, and d D * itemsize shared.
 
     budget: B, >= 1. rank: k, how many move at a time, >= 1, at most B is used; default 0.2 B, at least 1. frequencies: D,
-    >= 1. sigma: kernel width, > 0. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers
+    >= 1. sigma: kernel width, > 0, or auto. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers
     use about 2 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
     half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
     """
@@ -44,7 +44,7 @@ class DualSgd:
     budget: Count = 100
     rank: Count | None = None
     frequencies: Count = 200
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     reg: Positive | None = None
     loss: str = ""  # "": hinge, or eps for regression
     epsilon: NonNegative = 0.1
@@ -65,7 +65,7 @@ class DualSgd:
         )
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
-        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / self.sigma
+        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / width_of(self.sigma)
         return {"frequencies": drawn.astype(shape.dtype)}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
@@ -75,7 +75,7 @@ class DualSgd:
         moving = min(self.rank or max(round(0.2 * self.budget), 1), self.budget)
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
         in_ball = regression and aim.loss == SQUARED and reg <= 1.0
-        rule = Rule(aim, KERNELS[self.kernel], self.sigma, reg, moving, in_ball)
+        rule = Rule(aim, KERNELS[self.kernel], width_of(self.sigma), reg, moving, in_ball)
         models = Models(**{name: pool[name] for name in Models._fields})
         frequencies = pool.shared["frequencies"]
         for rows, angles in projections(X, frequencies):

@@ -11,7 +11,7 @@ from streamlearn.features.fourier import draw_frequencies, fourier_row, project_
 from streamlearn.learners.coverage import HYPERSPHERE, covering_core
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row
 
@@ -50,7 +50,7 @@ class DualSvrg:
     size, > 0. smoothness: M, the strong smoothness of the loss, > 0; when given, the step size is 1 / (76 M) as in the
     paper's experiments (M = 1 / tau for the smooth hinge; for logistic 1/4, the program has 1), which is small: with one
     pass over thousands of events the default eta makes half the mistakes. reg: lambda of reg / 2 ||w||^2, >= 0. sigma:
-    kernel width, > 0. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
+    kernel width, > 0, or auto. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
     """
 
     name: ClassVar[str] = "dualsvrg"
@@ -67,7 +67,7 @@ class DualSvrg:
     eta: Positive = 0.5
     smoothness: Positive | None = None
     reg: NonNegative = 1e-4
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     kernel: KernelName = "gaussian"
     seed: Seed = 1
 
@@ -86,7 +86,7 @@ class DualSvrg:
         }
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
-        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / self.sigma
+        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / width_of(self.sigma)
         return {"frequencies": drawn.astype(shape.dtype)}
 
     @property
@@ -95,8 +95,8 @@ class DualSvrg:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         rule = Rule(
-            objective(pool.shape.task, self.loss, tau=self.tau), KERNELS[self.kernel], self.sigma, ORACLES[self.oracle], self.theta,
-            self.step_size, self.reg, self.period,
+            objective(pool.shape.task, self.loss, tau=self.tau), KERNELS[self.kernel], width_of(self.sigma), ORACLES[self.oracle],
+            self.theta, self.step_size, self.reg, self.period,
         )  # fmt: skip
         models = Models(**{name: pool[name] for name in Models._fields})
         frequencies = pool.shared["frequencies"]

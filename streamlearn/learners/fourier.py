@@ -10,7 +10,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import draw_frequencies, projections
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
 
@@ -23,7 +23,7 @@ class Fogd:
     Cost per event 2 d D + O(D outputs) flops; memory 2 D outputs itemsize bytes per model, and d D itemsize shared by
     all models.
 
-    frequencies: D, >= 1. sigma: kernel width, > 0. eta: constant step size, > 0; without normalisation ||z||^2 = D, so
+    frequencies: D, >= 1. sigma: kernel width, > 0, or auto. eta: constant step size, > 0; without normalisation ||z||^2 = D, so
     it belongs near
     1/D. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: see above, >= 0.
     normalise: scale z by 1/sqrt(D), so that eta does not depend on D. kernel: gaussian, laplacian or cauchy. seed: of
@@ -34,7 +34,7 @@ class Fogd:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     frequencies: Count = 400
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.002
     loss: str = ""  # "": hinge, or squared for regression
     epsilon: NonNegative = 0.1
@@ -46,7 +46,7 @@ class Fogd:
         return class_fields(shape) | {"weights": Field((shape.outputs, 2 * self.frequencies), shape.dtype)}
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:
-        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / self.sigma
+        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / width_of(self.sigma)
         return {"frequencies": drawn.astype(shape.dtype)}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:

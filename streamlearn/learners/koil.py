@@ -8,7 +8,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.generator import initial_state, pick, uniform
-from streamlearn.learners.parameters import Count, Fraction, KernelName, Positive, Seed
+from streamlearn.learners.parameters import Count, Fraction, KernelName, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, support_fields
 
@@ -43,7 +43,7 @@ class Koil:
     Cost per event O(d budget + neighbours budget), at worst O(budget^2) when few pairs are misranked. Memory per model
     (2 B d + 4 B^2 + 2 B) itemsize + 18 B + 48 bytes with B = budget.
 
-    sigma: kernel width, > 0; default sqrt(d / 2), gamma = 1/d. budget: support vectors per class, >= 1. neighbours: k,
+    sigma: kernel width, > 0, or auto. budget: support vectors per class, >= 1. neighbours: k,
     >= 1. eta: step size and shrinkage, 0 to 1. C: weight of the loss, > 0. replacement: fifo or reservoir. compensate:
     see above; without it reservoirs rank far worse. kernel: gaussian, laplacian or cauchy. seed: of the reservoirs.
     """
@@ -51,7 +51,7 @@ class Koil:
     name: ClassVar[str] = "koil"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.RANKING})
 
-    sigma: Positive | None = None
+    sigma: Width = "auto"
     budget: Count = 100
     neighbours: Count = 10
     eta: Fraction = 0.003
@@ -76,13 +76,12 @@ class Koil:
         return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        sigma = float(np.sqrt(X.shape[1] / 2)) if self.sigma is None else self.sigma
         support = Support(
             pool["support"], pool["coefficients"], pool["size"], pool["label"], pool["age"], pool["gram"],
             pool["stored"], pool["seen"],
         )  # fmt: skip
         _learn(
-            KERNELS[self.kernel], sigma, self.neighbours, self.eta, self.C, self.replacement == "fifo", self.compensate,
+            KERNELS[self.kernel], width_of(self.sigma), self.neighbours, self.eta, self.C, self.replacement == "fifo", self.compensate,
             support, pool["generator"], slots, X, y, scores,
         )  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.parameters import Count, Fraction, KernelName, NonNegative, Positive
+from streamlearn.learners.parameters import Count, Fraction, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, next_in_ring, store, support_fields
 
@@ -23,7 +23,7 @@ class Norma:
     way when there are B. Lu et al. have no bound: choose B above the number of updates for their figures.
     Cost per event O(B d); memory (d + 1) B itemsize + 24 bytes per model.
 
-    budget: B, >= 1. sigma: kernel width, > 0. eta: size of an update, > 0. reg: lambda, the decay, >= 0. nu: aim for the
+    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update, > 0. reg: lambda, the decay, >= 0. nu: aim for the
     share of updates, in [0, 1]. epsilon: half-width of the zone without updates at the start, >= 0. kernel: gaussian,
     laplacian or cauchy.
     """
@@ -32,7 +32,7 @@ class Norma:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.REGRESSION})
 
     budget: Count = 1000
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.03
     reg: NonNegative = 0.03
     nu: Fraction = 0.4
@@ -48,7 +48,7 @@ class Norma:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _descend(
-            KERNELS[self.kernel], self.sigma, self.eta, max(0.0, 1.0 - self.eta * self.reg), self.nu, pool["support"],
+            KERNELS[self.kernel], width_of(self.sigma), self.eta, max(0.0, 1.0 - self.eta * self.reg), self.nu, pool["support"],
             pool["coefficients"], pool["size"], pool["oldest"], pool["epsilon"], slots, X, y, scores,
         )  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
 
@@ -31,7 +31,7 @@ class Nogd:
     Cost per event O(B (d + k) + k outputs), once O(B^3).
     Memory per model (B (d + outputs + k) + k outputs) * itemsize + outputs + 9 bytes.
 
-    budget: B, >= 1. rank: k, >= 1, at most B is used; default 0.2 B, at least 1. sigma: kernel width, > 0. eta: constant
+    budget: B, >= 1. rank: k, >= 1, at most B is used; default 0.2 B, at least 1. sigma: kernel width, > 0, or auto. eta: constant
     step size, > 0; default 0.5, or 0.1 for regression. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for
     regression. epsilon: half-width of the zone without updates (squared, eps), >= 0. kernel: gaussian, laplacian or
     cauchy.
@@ -42,7 +42,7 @@ class Nogd:
 
     budget: Count = 100
     rank: Count | None = None
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive | None = None
     loss: str = ""  # "": hinge, or squared for regression
     epsilon: NonNegative = 0.1
@@ -70,7 +70,7 @@ class Nogd:
         row, switching = 0, False
         while True:
             row = _descend(
-                aim, KERNELS[self.kernel], self.sigma, eta, pool["known"], pool["support"], pool["coefficients"], pool["size"],
+                aim, KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"], pool["coefficients"], pool["size"],
                 pool["switched"], pool["map"], pool["weights"], slopes, K, row, switching, slots, X, y, scores,
             )  # fmt: skip
             if row == len(slots):

@@ -14,7 +14,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row, projections
 from streamlearn.features.generator import initial_state, pick, uniform
 from streamlearn.learners.linear import descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
 CALIBRATION = 1000  # events after which an automatic distance threshold is frozen
@@ -83,8 +83,8 @@ class Fpogd:
     Cost per event (2 d + 22 strata + 20) frequencies flops. Memory per model (2 + 4 strata) F itemsize + 16 strata + 48
     bytes with F = 2 frequencies (linear: F = d); shared by all models d frequencies itemsize.
 
-    map: fourier, or linear (z = x). frequencies: >= 1. sigma: kernel width, > 0; default sqrt(d / 2), the paper's
-    gamma = 1/d. eta: step size, > 0; default 0.03 over the sum above, whatever the scale of the features. reg: weight
+    map: fourier, or linear (z = x). frequencies: >= 1. sigma: kernel width, > 0, or auto; the paper has sqrt(d / 2),
+    that is gamma = 1/d. eta: step size, > 0; default 0.03 over the sum above, whatever the scale of the features. reg: weight
     of the l2 penalty, >= 0. l1: weight of the l1 penalty (soft threshold, as in the published program), >= 0. strata:
     at most this many per class, >= 1. epsilon: squared distance, >= 0; default the mean squared distance of a random
     pair of the model's first 1000 events, running until then. replacement: a stratum stores its newest member (fifo) or
@@ -97,7 +97,7 @@ class Fpogd:
 
     map: Literal["fourier", "linear"] = "fourier"
     frequencies: Count = 200
-    sigma: Positive | None = None
+    sigma: Width = "auto"
     eta: Positive | None = None
     reg: NonNegative = 0.0
     l1: NonNegative = 0.0
@@ -114,8 +114,7 @@ class Fpogd:
     def shared(self, shape: Shape) -> Mapping[str, Array]:
         if self.map == "linear":
             return {}
-        sigma = np.sqrt(shape.dim / 2) if self.sigma is None else self.sigma
-        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / sigma
+        drawn = draw_frequencies(shape.dim, self.frequencies, self.seed, self.kernel) / width_of(self.sigma)
         return {"frequencies": drawn.astype(shape.dtype)}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:

@@ -6,11 +6,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, kernel, ordered
 from streamlearn.learners.gram import add_projection, distances, factor_field, in_span, join, project_out
 from streamlearn.learners.linear import dot
 from streamlearn.learners.losses import LARGEST_RESIDUAL, REGRESSION, Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, load, store, support_fields
 
@@ -30,7 +30,7 @@ class PassiveAggressive:
     class n = 2. Losses: hinge; for regression |y - f| - epsilon above 0.
     Cost per event O(n d) and memory (d + outputs) * n * itemsize + outputs + 8 bytes for n updates so far: it grows without end.
 
-    variant: PA-I or PA-II. C: aggressiveness, > 0; for regression in units of the target. sigma: kernel width, > 0. epsilon:
+    variant: PA-I or PA-II. C: aggressiveness, > 0; for regression in units of the target. sigma: kernel width, > 0, or auto. epsilon:
     half-width of the zone without loss (regression), >= 0. kernel: gaussian, laplacian or cauchy.
     """
 
@@ -39,7 +39,7 @@ class PassiveAggressive:
 
     variant: Variant = "PA-I"
     C: Positive = 1.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
 
@@ -53,7 +53,7 @@ class PassiveAggressive:
         room = int(pool["size"][slots].max(initial=0)) + len(slots)
         pool.reserve(support=room)
         aim = passive_aggressive_objective(pool.shape.task, self.epsilon)
-        _learn(aim, VARIANTS[self.variant], self.C, room, False, False, self.kernel, self.sigma, pool, slots, X, y, scores)
+        _learn(aim, VARIANTS[self.variant], self.C, room, False, False, self.kernel, width_of(self.sigma), pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class BpaS:
     the coefficients: that is what is compared; the lowest position on ties.
     Cost per event O(B (d + outputs)); memory (d + outputs) B itemsize + outputs + 8 bytes per model.
 
-    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0. skip: leave the model alone where the best change costs
+    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the best change costs
     more than the loss (the authors of this learner allow it; the program behind the published tables does not).
     kernel: gaussian, laplacian or cauchy.
     """
@@ -76,7 +76,7 @@ class BpaS:
 
     budget: Count = 100
     C: Positive = 1.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     skip: bool = False
     kernel: KernelName = "gaussian"
 
@@ -88,7 +88,7 @@ class BpaS:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = objective(pool.shape.task, "hinge")
-        _learn(aim, PA_I, self.C, self.budget, self.skip, False, self.kernel, self.sigma, pool, slots, X, y, scores)
+        _learn(aim, PA_I, self.C, self.budget, self.skip, False, self.kernel, width_of(self.sigma), pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class BpaNn:
     Cost per event O(B (d + outputs)), plus O(B d) for each support vector whose neighbour leaves; memory
     (d + outputs + 1) B itemsize + 4 B + outputs + 8 bytes per model.
 
-    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0. skip: leave the model alone where the best change costs
+    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the best change costs
     more than the loss. kernel: gaussian, laplacian or cauchy.
     """
 
@@ -110,7 +110,7 @@ class BpaNn:
 
     budget: Count = 100
     C: Positive = 1.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     skip: bool = False
     kernel: KernelName = "gaussian"
 
@@ -122,7 +122,7 @@ class BpaNn:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = objective(pool.shape.task, "hinge")
-        _learn(aim, PA_I, self.C, self.budget, self.skip, True, self.kernel, self.sigma, pool, slots, X, y, scores)
+        _learn(aim, PA_I, self.C, self.budget, self.skip, True, self.kernel, width_of(self.sigma), pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ class BpaP:
     Cost per event O(B (d + outputs)), plus O(B^2) for a loss and B^3 / 6 where it replaces a vector; memory
     (d + outputs) (B + 1) itemsize + 8 (B + 1)^2 + 4 (B + 1) + outputs + 8 bytes per model.
 
-    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0. skip: leave the model alone where the best change costs
+    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the best change costs
     more than the loss. kernel: gaussian, laplacian or cauchy.
     """
 
@@ -145,7 +145,7 @@ class BpaP:
 
     budget: Count = 100
     C: Positive = 1.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     skip: bool = False
     kernel: KernelName = "gaussian"
 
@@ -160,7 +160,7 @@ class BpaP:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = objective(pool.shape.task, "hinge")
         _project_out_cheapest(
-            aim, self.C, self.skip, KERNELS[self.kernel], self.sigma, in_span(X.dtype), pool["known"], pool["support"],
+            aim, self.C, self.skip, KERNELS[self.kernel], width_of(self.sigma), in_span(X.dtype), pool["known"], pool["support"],
             pool["coefficients"], pool["size"], pool["order"], pool["factor"], slots, X, y, scores,
         )  # fmt: skip
 
@@ -321,7 +321,7 @@ def _few_weights(r: int, row: Array, nearest: bool, neighbour: Array, affinity: 
     return (k_nearest - between * k_new) / determinant, (k_new - between * k_nearest) / determinant
 
 
-@kernel
+@ordered
 def _replace(
     support: Array, coefficients: Array, r: int, row: Array, nearest: bool, neighbour: Array, affinity: Array, smallest: float,
     x: Array, slopes: Array, tau: float,
@@ -331,7 +331,7 @@ def _replace(
     for c in range(len(slopes)):
         if of_nearest != 0.0:
             coefficients[neighbour[r], c] += coefficients.dtype.type(of_nearest * coefficients[r, c])
-        coefficients[r, c] = of_new * coefficients[r, c] - tau * slopes[c]
+        coefficients[r, c] = (0.0 - tau * slopes[c]) + of_new * coefficients[r, c]  # never -0, so that an unused output stays +0
     for j in range(len(x)):
         support[j, r] = x[j]
 

@@ -10,7 +10,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.gram import add_projection, factor_field, in_span, join, project_out
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.merging import merge
-from streamlearn.learners.parameters import Count, KernelName, Positive
+from streamlearn.learners.parameters import Count, KernelName, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, load, remove, store, support_fields
 
@@ -27,7 +27,7 @@ class Pegasos:
     support vector with coefficient 1 / (reg t). So after t events all are +-1 / (reg t): +-1 is stored, and f is divided by reg t.
     Cost per event O(n d) and memory (d + outputs) * n * itemsize + outputs + 16 bytes for n updates so far: it grows without end.
 
-    reg: lambda, > 0; the papers search 2^-4 to 2^16 over the number of events. sigma: kernel width, > 0. kernel: gaussian,
+    reg: lambda, > 0; the papers search 2^-4 to 2^16 over the number of events. sigma: kernel width, > 0, or auto. kernel: gaussian,
     laplacian or cauchy.
     """
 
@@ -35,7 +35,7 @@ class Pegasos:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS})
 
     reg: Positive = 1e-2
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     kernel: KernelName = "gaussian"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -47,7 +47,7 @@ class Pegasos:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         pool.reserve(support=int(pool["size"][slots].max(initial=0)) + len(slots))
         _add_all(
-            objective(pool.shape.task, "hinge"), KERNELS[self.kernel], self.sigma, self.reg, pool["known"], pool["support"],
+            objective(pool.shape.task, "hinge"), KERNELS[self.kernel], width_of(self.sigma), self.reg, pool["known"], pool["support"],
             pool["coefficients"], pool["size"], pool["events"], slots, X, y, scores,
         )  # fmt: skip
 
@@ -68,7 +68,7 @@ class Bsgd:
     Cost per event O(B (d + outputs)); for a loss also: projection O(B^2), merging O(B d) and B searches. Memory
     (d + outputs) (B + 1) itemsize + 4 (B + 1) + outputs + 16 bytes per model; projection 8 (B + 1)^2 more.
 
-    budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0. kernel: gaussian,
+    budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0, or auto. kernel: gaussian,
     laplacian or cauchy.
     """
 
@@ -78,7 +78,7 @@ class Bsgd:
     budget: Count = 100
     strategy: Literal["removal", "projection", "merging"] = "merging"
     reg: Positive = 1e-2
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     kernel: KernelName = "gaussian"
 
     def __post_init__(self) -> None:
@@ -99,7 +99,7 @@ class Bsgd:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _add_within_budget(
-            objective(pool.shape.task, "hinge"), KERNELS[self.kernel], self.sigma, self.reg, _STRATEGIES[self.strategy],
+            objective(pool.shape.task, "hinge"), KERNELS[self.kernel], width_of(self.sigma), self.reg, _STRATEGIES[self.strategy],
             in_span(X.dtype), pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["events"], pool["order"],
             pool["factor"], slots, X, y, scores,
         )  # fmt: skip

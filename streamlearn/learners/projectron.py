@@ -10,7 +10,7 @@ from annotated_types import Ge, Lt
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.losses import Objective, class_fields, mistakes_only, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, store, support_fields
 
@@ -29,7 +29,7 @@ class Projectron:
     Regression steps by eta * sign(y - f) while |y - f| > epsilon, classification by 1.
     Cost per event O(B d), plus O(B^2) for an update; memory (d + outputs + B) B itemsize + outputs + 8 bytes per model.
 
-    budget: B, >= 1. residual: see above, in [0, 1). sigma: kernel width, > 0. eta: size of an update (regression), > 0.
+    budget: B, >= 1. residual: see above, in [0, 1). sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0.
     epsilon: half-width of the zone without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy.
     """
 
@@ -38,7 +38,7 @@ class Projectron:
 
     budget: Count = 100
     residual: Residual = 0.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.1
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -54,7 +54,7 @@ class Projectron:
         mistake = mistakes_only(task, self.epsilon)
         eta = self.eta if task is Task.REGRESSION else 1.0
         _project(
-            mistake, mistake, False, KERNELS[self.kernel], self.sigma, eta, _in_span(self.residual, X.dtype), pool["known"],
+            mistake, mistake, False, KERNELS[self.kernel], width_of(self.sigma), eta, _in_span(self.residual, X.dtype), pool["known"],
             pool["support"], pool["coefficients"], pool["size"], pool["factor"], slots, X, y, scores,
         )  # fmt: skip
 
@@ -68,7 +68,7 @@ class ProjectronPlusPlus:
     2 loss - tau ||projection||^2 - 2 U ||rest|| >= 0. Everything else, cost and memory included, as Projectron.
 
     budget: B, >= 1. residual: squared norm of the rest up to which a mistake is projected before the budget is full,
-    in [0, 1). sigma: kernel width, > 0. kernel: gaussian, laplacian or cauchy.
+    in [0, 1). sigma: kernel width, > 0, or auto. kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "projectron++"
@@ -76,7 +76,7 @@ class ProjectronPlusPlus:
 
     budget: Count = 100
     residual: Residual = 0.0
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     kernel: KernelName = "gaussian"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -88,7 +88,7 @@ class ProjectronPlusPlus:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         task = pool.shape.task
         _project(
-            mistakes_only(task, 0.0), objective(task, "hinge"), True, KERNELS[self.kernel], self.sigma, 1.0,
+            mistakes_only(task, 0.0), objective(task, "hinge"), True, KERNELS[self.kernel], width_of(self.sigma), 1.0,
             _in_span(self.residual, X.dtype), pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["factor"],
             slots, X, y, scores,
         )  # fmt: skip

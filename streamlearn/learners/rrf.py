@@ -10,7 +10,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row
 from streamlearn.learners.linear import gradient_step, is_finite, linear_outputs, stable_step
 from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed
+from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
 _LARGEST_LOG_SCALE = 20.0  # exp of it is 5e8: beyond, a feature is noise for any data, and exp would overflow in the end
@@ -33,7 +33,7 @@ class Rrf:
     Cost per event O(d D + D outputs), twice when it is learned. Memory per model (2 D outputs + d) * itemsize + outputs
     bytes, and d D * itemsize shared.
 
-    frequencies: D, >= 1. sigma: kernel width at the start, exp(g_j) = 1 / sigma, > 0. eta: step size of the weights, > 0;
+    frequencies: D, >= 1. sigma: kernel width at the start, exp(g_j) = 1 / sigma, > 0, or auto. eta: step size of the weights, > 0;
     ||z||^2 = D, so it belongs near 1/D. eta_scale: step size of the log-scales, >= 0; default eta; 0 gives FOGD. reg:
     lambda of reg / 2 ||w||^2, >= 0. loss: hinge, smooth-hinge or logistic; l1, l2 (default) or eps for regression.
     epsilon: half-width of the zone without slope (eps), >= 0. spread: standard deviation of the weights at the start, >= 0.
@@ -44,7 +44,7 @@ class Rrf:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     frequencies: Count = 100
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.003
     eta_scale: NonNegative | None = None
     reg: NonNegative = 0.0
@@ -59,7 +59,7 @@ class Rrf:
         drawn = np.random.RandomState([self.seed, 1]).standard_normal(size)
         return class_fields(shape) | {
             "weights": Field(size, shape.dtype, self.spread * drawn),
-            "log_scales": Field((shape.dim,), shape.dtype, -np.log(self.sigma)),
+            "log_scales": Field((shape.dim,), shape.dtype, -np.log(width_of(self.sigma))),
         }
 
     def shared(self, shape: Shape) -> Mapping[str, Array]:

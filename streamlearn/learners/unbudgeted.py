@@ -8,7 +8,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import KernelName, NonNegative, Positive
+from streamlearn.learners.parameters import KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, store, support_fields
 
@@ -21,14 +21,14 @@ class Perceptron:
     epsilon.
     Cost per event O(n d) and memory (d + outputs) * n * itemsize + 8 bytes for n updates so far: it grows without end.
 
-    sigma: kernel width, > 0. eta: size of an update (binary and multi-class predictions do not depend on it), > 0.
+    sigma: kernel width, > 0, or auto. eta: size of an update (binary and multi-class predictions do not depend on it), > 0.
     epsilon: half-width of the zone without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "perceptron"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 1.0
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -52,7 +52,7 @@ class Ogd:
     n * itemsize + 8
     bytes for n updates so far: it grows without end.
 
-    sigma: kernel width, > 0. eta: constant step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or
+    sigma: kernel width, > 0, or auto. eta: constant step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or
     eps for regression.
     epsilon: half-width of the zone without updates (regression, squared and eps), >= 0. kernel: gaussian, laplacian or
     cauchy.
@@ -61,7 +61,7 @@ class Ogd:
     name: ClassVar[str] = "ogd"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    sigma: Positive = 1.0
+    sigma: Width = "auto"
     eta: Positive = 0.2
     loss: str = ""  # "": hinge, or squared for regression
     epsilon: NonNegative = 0.1
@@ -81,7 +81,7 @@ class Ogd:
 def _gradient_descent(learner: Perceptron | Ogd, aim: Objective, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
     pool.reserve(support=int(pool["size"][slots].max(initial=0)) + len(slots))
     _descend(
-        aim, KERNELS[learner.kernel], learner.sigma, learner.eta, pool["known"], pool["support"], pool["coefficients"],
+        aim, KERNELS[learner.kernel], width_of(learner.sigma), learner.eta, pool["known"], pool["support"], pool["coefficients"],
         pool["size"], slots, X, y, scores
     )  # fmt: skip
 

@@ -128,7 +128,7 @@ def test_control_messages_reach_every_worker(application: Application, workers: 
     application.await_end()
     assert sum(map(len, application.output().values())) == 1000
 
-    ask(application.config, "log-level", level="error")
+    ask(application.config, "log-level", level="warning")
     eventually(lambda: first.events("control")[-1]["command"] == "log-level", "obedience")
     assert (first.stop(), second.stop()) == (0, 0)
     assert sum(map(len, application.output().values())) == 1000

@@ -1,6 +1,7 @@
 """What the demo measures and shows, without a broker."""
 
 import math
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from streamlearn.bundled import FLIGHTS
 from streamlearn.demo import keep
+from streamlearn.demo.brokers import find_broker
 from streamlearn.demo.measures import Latency, Measures, Place, Rates
 from streamlearn.demo.view import Progress, View, print_summary, screen
 from streamlearn.demo.worker import DemoError, write_config
@@ -149,3 +151,35 @@ def test_an_environment_that_names_another_broker_is_refused(tmp_path: Path, mon
 def test_stopping_without_a_demo_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMLEARN_CACHE", str(tmp_path))
     assert keep.stop_kept() == ["no demo was left running"]
+
+
+def fake_docker(folder: Path, running: str) -> None:
+    """A `docker` that notes what it is asked; an engine cannot be taken for granted where tests run."""
+    script = f"""echo "$@" >> {folder}/asked
+case "$*" in *" ps "*) printf '{running}';; *" port "*) echo 127.0.0.1:9092;; esac"""
+    program = folder / "docker"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+@pytest.mark.parametrize(("running", "started"), [("", True), ("0123abcd", False)], ids=["stopped before", "running before"])
+def test_dockers_broker_is_left_as_it_was_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: str, started: bool) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    fake_docker(tmp_path, running)
+    with ExitStack() as stack:
+        broker = find_broker(None, tmp_path, False, Console(quiet=True), stack)
+    assert (broker.bootstrap, broker.shared, broker.compose) == ("127.0.0.1:9092", True, started)
+    asked = (tmp_path / "asked").read_text()
+    assert ("up --detach --wait kafka" in asked, "stop kafka" in asked) == (started, started)
+
+
+def test_an_engine_that_does_not_answer_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "docker").write_text("#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2; exit 1\n")
+    (tmp_path / "docker").chmod(0o755)
+    console = Console(width=200)
+    with console.capture() as captured, ExitStack() as stack:
+        broker = find_broker(None, tmp_path, False, console, stack)
+    assert broker.mock
+    assert "not here: Docker: Cannot connect to the Docker daemon" in captured.get()

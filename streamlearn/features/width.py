@@ -1,0 +1,47 @@
+"""The width of a kernel, found from the first events of a model: sigma = "auto"."""
+
+import numpy as np
+
+from streamlearn.features.compiled import Array, kernel
+
+ROWS = 32  # labelled events after which the width is fixed; the median of their 496 distances is known to some per cent
+FACTOR = 0.5  # of the median distance: see benchmarks/results/defaults.md
+LARGEST = 1e30  # divided features stay within +-this, so that differences of float32 numbers stay finite
+
+
+@kernel
+def divide_by_width(X: Array, learned: Array, slots: Array, manhattan: bool, rows: Array, count: Array, width: Array, out: Array) -> None:
+    """out = X / width of each row's model, width being FACTOR times the median distance between its first ROWS labelled events.
+
+    It is found anew when a labelled event makes their number a power of two, before that event is divided, and fixed at ROWS; until
+    then rows [slots, ROWS, dim] keeps them, afterwards zeros. Pairs of equal events do not count, and while there is no other pair the
+    width stays what it was (float64 [slots]). Distances are Euclidean, or the sum of absolute differences if `manhattan`.
+    """
+    for i in range(X.shape[0]):
+        s = slots[i]
+        if learned[i] and count[s] < ROWS:
+            rows[s, count[s]] = X[i]
+            count[s] += 1
+            if count[s] & (count[s] - 1) == 0:
+                width[s] = _median_distance(rows[s, : count[s]], manhattan, width[s])
+            if count[s] == ROWS:
+                rows[s] = 0.0
+        for j in range(X.shape[1]):
+            out[i, j] = min(max(X[i, j] / width[s], -LARGEST), LARGEST)
+
+
+@kernel
+def _median_distance(rows: Array, manhattan: bool, otherwise: float) -> float:
+    count = len(rows)
+    distances = np.empty(count * (count - 1) // 2)
+    found = 0
+    for a in range(count):
+        for b in range(a):
+            distance = 0.0
+            for j in range(rows.shape[1]):
+                difference = float(rows[a, j]) - float(rows[b, j])
+                distance += abs(difference) if manhattan else difference * difference
+            if 0.0 < distance < np.inf:
+                distances[found] = distance if manhattan else np.sqrt(distance)
+                found += 1
+    return FACTOR * float(np.median(distances[:found])) if found else otherwise

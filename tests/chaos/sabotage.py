@@ -1,0 +1,42 @@
+"""A worker that is broken on purpose, to show that the verifier notices: `sabotage.py skip-replay APP worker --config FILE`."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+
+from confluent_kafka import Consumer, Message
+
+from streamlearn import cli
+from streamlearn.kafka.clients import Partition
+from streamlearn.kafka.reader import PartitionReader
+from streamlearn.kafka.sink import TransactionalSink
+
+
+def skip_replay(_: str) -> None:
+    """Recovery ends with the checkpoint: events between it and the committed offset are not learned again."""
+    read = PartitionReader.read
+
+    def read_checkpoints_only(
+        self: PartitionReader, partition: Partition, start: int, end: int | None = None, batch: int = 2000
+    ) -> Iterator[list[Message]]:
+        return read(self, partition, start, end, batch) if end is None else iter(())
+
+    PartitionReader.read = read_checkpoints_only  # type: ignore[method-assign]
+
+
+def forget_membership(app: str) -> None:
+    """Offsets are sent without the group's generation, so a worker that has lost its partitions is not fenced."""
+    commit = TransactionalSink.commit
+    nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": app, "log_level": 0})
+
+    def commit_as_nobody(self: TransactionalSink, offsets: Mapping[Partition, int], group_metadata: object) -> None:
+        commit(self, offsets, nobody.consumer_group_metadata())
+
+    TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign]
+
+
+SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "forget-membership": forget_membership}
+
+if __name__ == "__main__":
+    name, app = sys.argv.pop(1), sys.argv.pop(1)
+    SABOTAGES[name](app)
+    cli.main()

@@ -1,0 +1,250 @@
+"""Seeded chaos: workers killed, frozen beyond their session and woken, added and removed, the broker killed and restarted."""
+
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from chaos.traffic import PARTITIONS, Traffic, streams
+from chaos.verifier import Verdict, judge
+from workers import WORKER, Application, WorkerProcess, Workers, read_topic
+
+from streamlearn.kafka.local_broker import LocalBroker
+
+SESSION = 1.5  # seconds without a heartbeat after which the group puts a worker out
+CATCH_UP = 120.0  # seconds that the workers have for the rest when all is calm again
+MAX_WORKERS = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much chaos. Actions are drawn by weight; a pause of `pause` seconds on average lies between two."""
+
+    seed: int
+    actions: int
+    weights: dict[str, float] = field(
+        default_factory=lambda: {"kill": 6, "kill in recovery": 4, "freeze": 2, "add": 1, "remove": 1, "kill broker": 0.6}
+    )
+    pause: float = 0.6
+    rate: float = 1500.0  # events per second
+    tables: dict[str, object] = field(default_factory=dict)  # of the configuration
+    command: Sequence[str] = WORKER
+
+
+@dataclass
+class Report:
+    """What happened, and the verdict on it."""
+
+    seconds: float = 0.0
+    kills: int = 0  # of workers and brokers
+    actions: Counter[str] = field(default_factory=Counter)
+    moments: Counter[str] = field(default_factory=Counter)  # what killed workers were doing
+    ended: Counter[int] = field(default_factory=Counter)  # exit codes of workers that ended by themselves
+    aborted: dict[str, int] = field(default_factory=dict)  # records of aborted transactions, by kind of topic
+    recoveries: list[float] = field(default_factory=list)  # seconds from assignment to recovered models
+    verdict: Verdict = field(default_factory=Verdict)
+
+    def __str__(self) -> str:
+        times = sorted(self.recoveries)
+        recovery = f"median {times[len(times) // 2]:.2f} s, longest {times[-1]:.2f} s" if times else "none"
+        v = self.verdict
+        return "\n".join(
+            [
+                f"{self.kills} kills in {self.seconds:.0f} s: {_counts(self.actions)}; workers were killed {_counts(self.moments)}",
+                f"ended by themselves, by exit code: {_counts(self.ended) or 'none'}",
+                f"records of aborted transactions: {_counts(self.aborted)}",
+                f"{len(times)} recoveries: {recovery}",
+                f"{v.events} events, {v.dead_letters} dead letters, {v.models} models",
+                f"lost {v.lost}, doubled {v.doubled}, differing {v.differing}, disordered {v.disordered}, wrong dead letters "
+                f"{v.wrong_dead_letters}, differing models {v.differing_models}",
+            ]
+        )
+
+
+def run(plan: Plan, folder: Path) -> Report:
+    """Carry out a plan on a broker of its own, wait for calm, and judge. Raises TimeoutError when the workers do not catch up."""
+    with LocalBroker(folder / "broker") as broker, Workers(folder) as workers:
+        chaos = Chaos(plan, broker, workers, folder)
+        chaos.run()
+        return chaos.report
+
+
+class Chaos:
+    """One run: the application, its fleet of workers, and what is done to them."""
+
+    def __init__(self, plan: Plan, broker: LocalBroker, workers: Workers, folder: Path) -> None:
+        self._plan = plan
+        self._broker = broker
+        self._workers = workers
+        self._random = random.Random(plan.seed)  # noqa: S311 - reproducible on purpose
+        producer = {"transaction.timeout.ms": 3000}
+        consumer = {"session.timeout.ms": int(SESSION * 1000), "heartbeat.interval.ms": 250}
+        tables: dict[str, object] = {
+            "kafka": {"bootstrap": broker.bootstrap, "consumer": consumer, "producer": producer},
+            "worker": {"commit_interval": 0.05, "batch_size": 200},
+            "checkpoint": {"interval": 0.7},
+            **plan.tables,
+        }
+        self._application = Application(broker.bootstrap, folder, "chaos", streams(), PARTITIONS, **tables)
+        # The first is a static member with a transactional id that it keeps, the others are new members whenever they start.
+        worker = self._application.tables["worker"]
+        static = self._application.write("static", worker={**worker, "instance": "static"})
+        self._files = [static, *[self._application.file] * (MAX_WORKERS - 1)]
+        self._fleet: list[WorkerProcess | None] = [None] * MAX_WORKERS
+        self._starts: list[WorkerProcess] = []
+        self._actions: dict[str, Callable[[int], None]] = {
+            "kill": self._kill,
+            "kill in recovery": self._kill_in_recovery,
+            "freeze": self._freeze,
+            "remove": self._remove,
+            "kill broker": self._kill_broker,
+        }
+        self.report = Report()
+
+    def run(self) -> None:
+        started = time.monotonic()
+        with Traffic(self._application.config, self._plan.rate, self._plan.seed):
+            self._start(0)
+            self._start(1)
+            for worker in self._running():
+                self._fleet[worker].await_event("recovered")  # type: ignore[union-attr]
+            for _ in range(self._plan.actions):
+                time.sleep(self._random.expovariate(1 / self._plan.pause))
+                self._act()
+        self._await_calm()
+        for slot in self._running():  # in the middle of things: the models must come from checkpoint and replay
+            self._fleet[slot].kill()  # type: ignore[union-attr]
+        self.report.seconds = time.monotonic() - started
+        self.report.aborted = self._aborted()
+        self.report.recoveries = [seconds for worker in self._starts for seconds in _recoveries(worker)]
+        self.report.verdict = judge(self._application.bootstrap, self._application.config)
+
+    def _act(self) -> None:
+        self._supervise()
+        names = list(self._plan.weights)
+        name = self._random.choices(names, [self._plan.weights[n] for n in names])[0]
+        idle = [slot for slot, worker in enumerate(self._fleet) if worker is None]
+        self.report.actions[name] += 1
+        if name == "add" or len(self._running()) < 2:
+            if idle:
+                self._start(self._random.choice(idle))
+        else:
+            self._actions[name](self._random.choice(self._running()))
+
+    def _start(self, slot: int) -> WorkerProcess:
+        worker = self._workers.start(self._files[slot], command=self._plan.command)
+        self._fleet[slot] = worker
+        self._starts.append(worker)
+        return worker
+
+    def _running(self) -> list[int]:
+        return [slot for slot, worker in enumerate(self._fleet) if worker is not None]
+
+    def _supervise(self) -> None:
+        """Start workers again that ended by themselves, as any supervisor would."""
+        for slot in self._running():
+            worker = self._fleet[slot]
+            if worker is not None and not worker.running:
+                self.report.ended[worker.wait()] += 1
+                self._start(slot)
+
+    def _kill(self, slot: int) -> None:
+        worker = self._fleet[slot]
+        assert worker is not None
+        worker.kill()
+        self.report.kills += 1
+        self.report.moments[_moment(worker)] += 1
+        self._start(slot)
+
+    def _kill_in_recovery(self, slot: int) -> None:
+        """Kill a worker, and its successor soon after it was given partitions."""
+        self._kill(slot)
+        successor = self._fleet[slot]
+        assert successor is not None
+        deadline = time.monotonic() + 15
+        while successor.running and not successor.events("assigned") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(self._random.uniform(0, 0.4))
+        self._kill(slot)
+
+    def _freeze(self, slot: int) -> None:
+        """Stop a worker's threads until the group has put it out, and let it wake up in the belief that nothing happened."""
+        worker = self._fleet[slot]
+        assert worker is not None
+        worker.signal(signal.SIGSTOP)
+        time.sleep(SESSION + self._random.uniform(0.5, 2.5))
+        worker.signal(signal.SIGCONT)
+
+    def _remove(self, slot: int) -> None:
+        worker = self._fleet[slot]
+        assert worker is not None
+        self._fleet[slot] = None
+        if (code := worker.stop()) != 0:
+            self.report.ended[code] += 1
+
+    def _kill_broker(self, _: int) -> None:
+        self._broker.kill()
+        self.report.kills += 1
+        time.sleep(self._random.uniform(0, 2))
+        self._broker.start()
+
+    def _await_calm(self) -> None:
+        """Wait until all input is processed, workers that end being started again."""
+        deadline = time.monotonic() + CATCH_UP
+        while True:
+            self._supervise()
+            try:
+                return self._application.await_end(timeout=2)
+            except TimeoutError as error:
+                if time.monotonic() > deadline:
+                    logs = "\n".join(f"--- {w.log}\n{w.text()[-1500:]}" for w in self._fleet if w is not None)
+                    raise TimeoutError(f"the workers did not catch up in {CATCH_UP:g} s: {error}\n{logs}") from error
+
+    def _aborted(self) -> dict[str, int]:
+        """Records that only a reader of uncommitted transactions sees: evidence of kills inside transactions and checkpoints."""
+        kinds = {
+            "predictions": [stream.output_topic for stream in self._application.config.streams],
+            "checkpoints": [stream.models_topic for stream in self._application.config.streams],
+        }
+        return {kind: sum(_uncommitted(self._application.bootstrap, topic) for topic in topics) for kind, topics in kinds.items()}
+
+
+def sabotaged(name: str) -> tuple[str, ...]:
+    """The command of workers that are broken on purpose."""
+    return (sys.executable, str(Path(__file__).with_name("sabotage.py")), name, "chaos", "worker")
+
+
+def _uncommitted(bootstrap: str, topic: str) -> int:
+    committed = read_topic(bootstrap, topic)  # waits until every transaction is decided
+    everything = read_topic(bootstrap, topic, "read_uncommitted")
+    return sum(map(len, everything.values())) - sum(map(len, committed.values()))
+
+
+def _moment(worker: WorkerProcess) -> str:
+    """What a killed worker was doing, by its log."""
+    assigned, recovered = worker.events("assigned"), worker.events("recovered")
+    if not assigned:
+        return "before the first assignment"
+    since = [entry for entry in recovered if entry["timestamp"] >= assigned[-1]["timestamp"]]
+    return "while recovering" if len(since) < len(assigned[-1]["partitions"]) else "while serving"
+
+
+def _recoveries(worker: WorkerProcess) -> list[float]:
+    """Seconds of every recovery that was finished."""
+    starts, recovered = worker.events("assigned"), worker.events("recovered")
+    ends = [*(entry["timestamp"] for entry in starts[1:]), "9999"]
+    seconds: list[float] = []
+    for start, end in zip(starts, ends, strict=True):
+        within = [entry["timestamp"] for entry in recovered if start["timestamp"] <= entry["timestamp"] < end]
+        if within and len(within) >= len(start["partitions"]):
+            seconds.append((datetime.fromisoformat(within[-1]) - datetime.fromisoformat(start["timestamp"])).total_seconds())
+    return seconds
+
+
+def _counts(counts: dict[str, int] | Counter[str] | Counter[int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
