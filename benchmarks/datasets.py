@@ -1,9 +1,8 @@
 """The data sets of the benchmarks, by name: where they lie in the data folder and how their rows become X and y."""
 
+import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
-
-import lzma
 
 import numpy as np
 
@@ -116,4 +115,5 @@ def first_rows(arrays: Arrays, count: int) -> Arrays:
 
 def _to_unit(columns: Array) -> Array:
     low, high = columns.min(axis=0), columns.max(axis=0)
-    return (columns - low) / np.where(high > low, high - low, 1.0)
+    scaled: Array = (columns - low) / np.where(high > low, high - low, 1.0)
+    return scaled

@@ -15,19 +15,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.data import Events, Record, records
 from benchmarks.machine import cpu_seconds
 from streamlearn.config import Config
+from streamlearn.kafka.clients import kafka_error
 from streamlearn.kafka.local_broker import LocalBroker
 from streamlearn.processes import dying_with_parent
 
 PATIENCE = 90.0  # seconds until something that should happen is given up
 ROOT = Path(__file__).parents[1]
 Tables = Mapping[str, Any]
+_MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class Rig:
@@ -37,7 +39,7 @@ class Rig:
         self._closing = contextlib.ExitStack()
         self.folder = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="streamlearn-bench-")))
         self.broker = self._closing.enter_context(LocalBroker())
-        self._admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         self._runs = 0
 
     def __enter__(self) -> Self:
@@ -219,8 +221,13 @@ class Observer:
         self._consumer.close()
 
     def committed(self) -> int:
-        """Events committed so far, of a topic that begins at offset 0."""
-        return sum(max(0, p.offset) for p in self._consumer.committed(self._partitions, timeout=30))
+        """Events committed so far, of a topic that begins at offset 0; 0 while the group has no coordinator."""
+        try:
+            return sum(max(0, position.offset) for position in self._consumer.committed(self._partitions, timeout=30))
+        except KafkaException as error:
+            if kafka_error(error).code() not in _MOVING:
+                raise
+            return 0
 
 
 @dataclass(frozen=True, slots=True)

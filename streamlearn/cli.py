@@ -23,6 +23,7 @@ from streamlearn.config import Config, ConfigError, load, make_learner
 from streamlearn.kafka import topics as kafka_topics
 from streamlearn.learners.protocol import Task
 from streamlearn.learners.registry import LEARNERS
+from streamlearn.models import command as models_command
 
 app = typer.Typer(
     help="Online kernel learning next to Apache Kafka. Start with `streamlearn init`, then `streamlearn topics apply` and `worker`.",
@@ -34,6 +35,7 @@ topics_app = typer.Typer(help="The topics of the configured streams: what the cl
 config_app = typer.Typer(help="The configuration file.", no_args_is_help=True)
 app.add_typer(topics_app, name="topics")
 app.add_typer(config_app, name="config")
+app.add_typer(models_command.app, name="models")
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (TOML).")]
 DEFAULT_CONFIG = Path("streamlearn.toml")
@@ -47,7 +49,7 @@ def main() -> None:
     """Entry point: errors that people can act on are printed without a traceback."""
     try:
         app()
-    except (ConfigError, kafka_topics.TopicsError) as error:
+    except (ConfigError, kafka_topics.TopicsError, *models_command.ERRORS) as error:
         fail(str(error))
 
 

@@ -83,6 +83,13 @@ class MetricsConfig(_Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 9400  # 0: a free one
 
 
+class MemoryConfig(_Section):
+    """Which models of a stream stay in memory; the others wait on disk and come back, bit for bit, when their key does."""
+
+    max_models: Annotated[int | None, Field(ge=1)] = None  # per partition, after each batch; None: all
+    idle: Annotated[float | None, Field(gt=0, le=31_536_000)] = None  # seconds without an event after which a model leaves; None: never
+
+
 class StreamConfig(_Section):
     """One stream: its topics, what its events look like, and what learns from them."""
 
@@ -109,6 +116,7 @@ class StreamConfig(_Section):
     scaling: Scaling = "standard"
     target_scaling: TargetScaling = "standard"  # regression
     learner: dict[str, Any] = {"name": "fogd"}
+    memory: MemoryConfig = MemoryConfig()
 
     @field_validator("learner")
     @classmethod

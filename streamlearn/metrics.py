@@ -111,6 +111,21 @@ CATALOGUE = (
         "Near the worker's memory limit: add workers, use float32, or choose a smaller budget or fewer Fourier features.",
     ),
     Metric(
+        "models_spilled", Kind.GAUGE, MODELS,
+        "Models on disk, evicted from memory until their key returns.",
+        "Filling the folder of temporary files: give it more room, or add workers.",
+    ),
+    Metric(
+        "model_evictions_total", Kind.COUNTER, MODELS,
+        "Models that were moved from memory to disk.",
+        "Nearly as many as events_total: memory is too small for the keys in use; raise memory.max_models, or add workers.",
+    ),
+    Metric(
+        "model_returns_total", Kind.COUNTER, MODELS,
+        "Models that came back from disk because their key did.",
+        "Nearly as many as events_total: see model_evictions_total.",
+    ),
+    Metric(
         "consumer_lag_events", Kind.GAUGE, PARTITION,
         "Events in the input partition that are not committed yet.",
         "Growing: the worker is too slow (see stage_seconds_total) or stuck; add workers up to the number of partitions.",
@@ -383,6 +398,14 @@ class Metrics(Collector):
         labels = (stream, learner, str(partition))
         self._set("models", labels, count)
         self._set("model_bytes", labels, size)
+
+    def spilled(self, stream: str, learner: str, partition: int, count: int, evictions: int, returns: int) -> None:
+        """Models on disk, and how many were evicted and came back since the last call."""
+        labels = (stream, learner, str(partition))
+        with self._lock:
+            self._instruments["models_spilled"].set(labels, count)
+            self._instruments["model_evictions_total"].add(labels, evictions)
+            self._instruments["model_returns_total"].add(labels, returns)
 
     def lag(self, stream: str, partition: int, events: int) -> None:
         self._set("consumer_lag_events", (stream, str(partition)), events)

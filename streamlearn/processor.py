@@ -38,11 +38,14 @@ class Processor:
     way gives bit-identical predictions and state.
     """
 
-    def __init__(self, spec: ModelSpec, shared: Mapping[str, Array] | None = None) -> None:
-        """`shared`: random maps made by another partition's processor of the same spec, to make them once per worker."""
+    def __init__(self, spec: ModelSpec, shared: Mapping[str, Array] | None = None, max_models: int | None = None) -> None:
+        """shared: random maps made by another partition's processor of the same spec, to make them once per worker.
+
+        max_models: models that the router's `trim` leaves in memory, None for all.
+        """
         self.spec = spec
         self.pool = Pool(spec.pipeline, spec.shape(), shared=shared)
-        self.router = Router(self.pool)
+        self.router = Router(self.pool, max_models)
         self.classes: list[Label] = []
         self._class_index: dict[tuple[type, Label], int] = {}
         self.adopt_classes(spec.labels if spec.task is Task.MULTICLASS else ())

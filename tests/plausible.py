@@ -18,6 +18,7 @@ def fill(metrics: Metrics, partitions: Sequence[int] = (0, 1), now: float = 1_00
         metrics.batch("flights", now - np.linspace(0.002, 0.2, 1000), ["malformed", "label"], seconds=0.012)
         metrics.learned("flights", "fogd", partition, events=1000, labelled=990, mistakes=93)
         metrics.models("flights", "fogd", partition, count=16, size=16 * 3200)
+        metrics.spilled("flights", "fogd", partition, count=84, evictions=100, returns=16)
         metrics.quality("flights", "fogd", partition, measured=9900, mistake_rate=0.094, windowed=0.09, majority=0.229)
         metrics.lag("flights", partition, 40)
         metrics.checkpointed("flights", partition, records=17, size=52_000, seconds=0.004, now=now)

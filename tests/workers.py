@@ -19,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from streamlearn.config import Config
 from streamlearn.kafka.topics import apply, load_definitions, plan, with_overrides
 from streamlearn.processes import dying_with_parent
+from streamlearn.warm import compile_config
 
 WORKER = (sys.executable, "-m", "streamlearn", "worker")
 PATIENCE = 60.0  # seconds until something that should happen is given up
@@ -90,6 +91,7 @@ class Application:
         self.stream = self.config.streams[0]
         self.file = self.write("streamlearn")
         make_topics(self.config, partitions)
+        compile_config(self.config)  # once and into the cache, not in every worker at the same time
 
     def write(self, name: str, **changes: Any) -> Path:
         """A configuration file with some tables replaced."""

@@ -16,7 +16,6 @@ from streamlearn.agents.partition import Change, ChangeError, PartitionModels
 from streamlearn.agents.stream import Stream
 from streamlearn.checkpoint.archive import adopt
 from streamlearn.checkpoint.errors import CheckpointError
-from streamlearn.checkpoint.restore import Restorer
 from streamlearn.checkpoint.staging import is_staged
 from streamlearn.kafka.clients import Partition, kafka_error
 from streamlearn.kafka.reader import PartitionReader, ReadError
@@ -60,6 +59,7 @@ class Delete(Command, frozen=True):
 
 
 ModelCommand = Rollback | Import | Delete
+MODEL_COMMANDS = frozenset({"rollback", "import", "delete"})
 Outcome = Literal["done", "refused"]
 
 
@@ -116,7 +116,7 @@ class ModelCommands:
                 return lambda models: f"{models.delete(command.keys)} of {len(command.keys)} models deleted"
 
     def _rollback(self, stream: Stream, command: Rollback) -> Change:
-        restorer = Restorer(stream.spec, stream.shared, upto=command.checkpoint)
+        restorer = stream.restorer(upto=command.checkpoint)
         partition = Partition(stream.config.models_topic, command.partition)
         with self._open_reader() as reader:
             low, _ = reader.bounds(partition)
@@ -135,7 +135,7 @@ class ModelCommands:
         return lambda models: f"{adopt(models.processor, source)} models imported"
 
     def _staged(self, stream: Stream, command: Import) -> Processor:
-        restorer = Restorer(stream.spec, stream.shared)
+        restorer = stream.restorer()
         with self._open_reader() as reader:
             for messages in reader.read(Partition(stream.config.models_topic, command.partition), command.start, command.end):
                 for message in messages:

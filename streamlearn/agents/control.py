@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 import structlog
 
-from streamlearn.agents.commands import Delete, Import, ModelCommand, Rollback
+from streamlearn.agents.commands import MODEL_COMMANDS, ModelCommand
 from streamlearn.agents.loop import LearningLoop
 
 log = structlog.get_logger(__name__)
@@ -43,14 +43,15 @@ class _Kind(msgspec.Struct):
     command: str
 
 
-_KINDS: dict[str, type[ModelCommand]] = {"rollback": Rollback, "import": Import, "delete": Delete}
+_model_commands: msgspec.json.Decoder[ModelCommand] = msgspec.json.Decoder(ModelCommand)
 
 
 def decode(value: bytes) -> ControlMessage | ModelCommand:
     """Raises ControlError."""
     try:
-        kind = msgspec.json.decode(value, type=_Kind)
-        return msgspec.json.decode(value, type=_KINDS.get(kind.command, ControlMessage))
+        if msgspec.json.decode(value, type=_Kind).command in MODEL_COMMANDS:
+            return _model_commands.decode(value)
+        return msgspec.json.decode(value, type=ControlMessage)
     except msgspec.MsgspecError as error:
         raise ControlError(f"not a control message: {error}") from error
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from confluent_kafka import Message
 
+from streamlearn.agents.eviction import Eviction
 from streamlearn.agents.stream import Outcome, Stream
 from streamlearn.checkpoint.codec import Record
 from streamlearn.checkpoint.errors import CheckpointError
@@ -48,6 +49,8 @@ class PartitionModels:
         self._marked = last is not None and not new_epoch
         self._deleted: list[str] = []  # keys, since the last checkpoint
         self._window = Window()
+        self._eviction = Eviction(self.stream.config.memory)
+        self._moved = 0, 0  # evictions and returns that were reported
 
     @property
     def models_partition(self) -> Partition:
@@ -65,6 +68,7 @@ class PartitionModels:
         self._metrics.spent(Stage.ROUTE, routed - decoded)
         self._metrics.spent(Stage.KERNEL, time.perf_counter() - routed)
         self._window.add(np.array([mistake for mistake in predictions.mistakes if mistake is not None], np.bool_))
+        self._eviction.run(self.processor.router)
         self._unsaved += len(messages)
         self.next_offset = _offset(messages[-1]) + 1
         accepted = [messages[row] for row in events.rows.tolist()] if rejected else messages
@@ -111,8 +115,7 @@ class PartitionModels:
 
     def checkpoint(self) -> Iterator[Record]:
         """The records of a checkpoint of the models as they are now; take all of them. Raises CheckpointError."""
-        mistakes = self.processor.pool["mistakes"] if "mistakes" in self.processor.pool.names else None
-        yield from self._checkpointer.checkpoint(offset=self.next_offset, time=time.time(), mistakes=mistakes, deleted=self._deleted)
+        yield from self._checkpointer.checkpoint(offset=self.next_offset, time=time.time(), deleted=self._deleted)
         self._deleted = []
         self._saved_at = time.monotonic()
         self._unsaved = 0
@@ -123,14 +126,17 @@ class PartitionModels:
     def report(self, end_offset: int | None) -> None:
         """Set the gauges of this partition."""
         name, learner, number = self.stream.config.name, self.stream.learner, self.partition.partition
-        pool = self.processor.pool
+        pool, router = self.processor.pool, self.processor.router
         if "mistakes" in pool.names:
-            known = rates(pool["learned"], pool["mistakes"], pool["label_counts"])
+            known = rates(*(router.total(counter)[None] for counter in ("learned", "mistakes", "label_counts")))
             self._metrics.quality(
                 name, learner, number, measured=known.measured, mistake_rate=known.mistake_rate,
                 windowed=self._window.rate, majority=known.majority_rate,
             )  # fmt: skip
-        self._metrics.models(name, learner, number, len(self.processor.router), pool.nbytes)
+        self._metrics.models(name, learner, number, router.in_memory, pool.nbytes)
+        moved = router.evictions, router.returns
+        self._metrics.spilled(name, learner, number, router.away, moved[0] - self._moved[0], moved[1] - self._moved[1])
+        self._moved = moved
         if end_offset is not None:
             self._metrics.lag(name, number, max(0, end_offset - self.committed))
 

@@ -25,7 +25,7 @@ def recover(models: PartitionModels, reader: PartitionReader, settings: Checkpoi
 
     Raises RecoveryError, CheckpointError, ReadError.
     """
-    restorer = Restorer(models.stream.spec, models.stream.shared)
+    restorer = models.stream.restorer()
     yield from _read_checkpoint(models, reader, restorer)
     start = _begin(models, restorer, settings, metrics)
     stream, number, total = models.stream.config.name, models.partition.partition, models.committed - start

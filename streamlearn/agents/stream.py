@@ -7,6 +7,7 @@ import numpy as np
 from confluent_kafka import Message
 
 from streamlearn import __version__
+from streamlearn.checkpoint.restore import Restorer
 from streamlearn.config import StreamConfig
 from streamlearn.events.columns import Events, Predictions, Rejected
 from streamlearn.events.decode import Decoder
@@ -38,7 +39,11 @@ class Stream:
 
     def processor(self) -> Processor:
         """A fresh processor for one partition."""
-        return Processor(self.spec, shared=self.shared)
+        return Processor(self.spec, self.shared, self.config.memory.max_models)
+
+    def restorer(self, upto: int | None = None) -> Restorer:
+        """What reads a checkpoint of one partition: the newest, or number `upto`."""
+        return Restorer(self.spec, self.shared, upto=upto, max_models=self.config.memory.max_models)
 
     def decode(self, messages: Sequence[Message]) -> tuple[Events, list[Rejected]]:
         values = [message.value() for message in messages]

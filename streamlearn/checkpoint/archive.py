@@ -5,8 +5,6 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO
 
-import numpy as np
-
 from streamlearn.checkpoint.codec import LARGEST_LIMIT, Record
 from streamlearn.checkpoint.errors import CheckpointError, MismatchError
 from streamlearn.checkpoint.identity import differences, identify
@@ -19,6 +17,7 @@ from streamlearn.processor import ModelSpec, Processor
 
 MAGIC = b"\x89SLA\x01\x00\x00\x00"  # the fifth byte is the format
 _FRAME = struct.Struct("<II")  # bytes of key and of value; both 0 at the end
+_BLOCK = 256  # models copied at a time
 _END = struct.Struct("<QI")  # number of records, CRC-32 of their frames
 
 
@@ -69,26 +68,30 @@ def export(archive: ArchiveWriter, restored: Processor, marker: Marker, keys: Se
     Raises KeyError naming a key without a model.
     """
     router = restored.router
-    chosen = {key for key, _ in router} if keys is None else set(keys)
-    for missing in sorted(chosen - {key for key, _ in router}):
+    there = set(router.keys())
+    chosen = there if keys is None else set(keys)
+    for missing in sorted(chosen - there):
         raise KeyError(missing)
-    router.release([key for key, _ in router if key not in chosen])
+    router.release(there - chosen)
     checkpointer = Checkpointer(restored)
     checkpointer.begin_epoch()
     archive.add(checkpointer.checkpoint(offset=marker.offset, time=marker.time))
 
 
-def restore(file: BinaryIO, spec: ModelSpec, shared: Mapping[str, Array] | None = None) -> Iterator[tuple[Processor, Marker]]:
+def restore(
+    file: BinaryIO, spec: ModelSpec, shared: Mapping[str, Array] | None = None, max_models: int | None = None
+) -> Iterator[tuple[Processor, Marker]]:
     """Each partition of a file, its models in a processor of its own. Raises CheckpointError, MismatchError for another learner's file.
 
+    max_models: models in memory at most, None for all.
     Use the partitions only after the last one was read without an error: the file's checksum is at its end.
     """
-    restorer = Restorer(spec, shared)
+    restorer = Restorer(spec, shared, max_models=max_models)
     for key, value in read_archive(file):
         restorer.add(key, value)
         if restorer.newest is not None and (marker := restorer.finish()) is not None:
             yield restorer.processor, marker
-            restorer = Restorer(spec, restorer.processor.pool.shared)
+            restorer = Restorer(spec, restorer.processor.pool.shared, max_models=max_models)
     restorer.finish()  # raises if models are left without a marker
 
 
@@ -101,11 +104,19 @@ def adopt(target: Processor, source: Processor, keys: Sequence[str] | None = Non
     if theirs != ours:
         raise MismatchError("; ".join(differences(theirs, ours)))
     _number_classes_alike(target, source)
-    chosen = {key: slot for key, slot in source.router if keys is None or key in keys}
-    for key, (table, payload) in zip(chosen, pack(source.pool, list(chosen.values())), strict=True):
-        write(target.pool, target.router.slot(key), unpack(table, payload))
-    target.router.touch(np.array([target.router.slot(key) for key in chosen], np.int64))
+    chosen = [key for key in set(source.router.keys()) if keys is None or key in keys]
+    for start in range(0, len(chosen), _BLOCK):
+        _copy(target, source, chosen[start : start + _BLOCK])
     return len(chosen)
+
+
+def _copy(target: Processor, source: Processor, keys: Sequence[str]) -> None:
+    ours = target.router.slots(keys)
+    for slot, (arrays, payload) in zip(ours.tolist(), pack(source.pool, source.router.slots(keys)), strict=True):
+        write(target.pool, slot, unpack(arrays, payload))
+    target.router.touch(ours)
+    for processor in (target, source):
+        processor.router.trim()
 
 
 def _number_classes_alike(target: Processor, source: Processor) -> None:

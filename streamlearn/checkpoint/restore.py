@@ -22,8 +22,11 @@ class Restorer:
     the checkpoint counts, so it does not matter which older records compaction has removed. `processor` is complete after `finish`.
     """
 
-    def __init__(self, spec: ModelSpec, shared: Mapping[str, Array] | None = None, *, upto: int | None = None) -> None:
-        self.processor = Processor(spec, shared)
+    def __init__(
+        self, spec: ModelSpec, shared: Mapping[str, Array] | None = None, *, upto: int | None = None, max_models: int | None = None
+    ) -> None:
+        """max_models: models in memory at most, the others are evicted to disk; None for all."""
+        self.processor = Processor(spec, shared, max_models)
         self.newest: Marker | None = None  # of all that were read, whatever `upto` is
         self._identity = identify(spec, self.processor.pool.shared)
         self._upto = upto
@@ -93,13 +96,13 @@ class Restorer:
     def _begin(self, epoch: int) -> None:
         """Models of an earlier epoch do not belong to the checkpoint."""
         if epoch > self._epoch > 0:
-            self.processor = Processor(self.processor.spec, self.processor.pool.shared)
+            self.processor = Processor(self.processor.spec, self.processor.pool.shared, self.processor.router.limit)
             self._models = Joiner()
         self._epoch = max(epoch, self._epoch)
 
     def _load(self, header: Header, payload: bytes | memoryview) -> None:
         model, spec, router = header.model, self.processor.spec, self.processor.router
-        if model is None or model.version <= self._version(model.key):
+        if model is None or model.version <= router.version(model.key):
             return
         if spec.task is Task.MULTICLASS:
             if model.classes > max(spec.max_classes, len(spec.labels)):
@@ -109,10 +112,7 @@ class Restorer:
         slot = router.slot(model.key)
         write(self.processor.pool, slot, arrays)
         router.versions[slot] = model.version
-
-    def _version(self, key: str) -> int:
-        router = self.processor.router
-        return int(router.versions[router.slot(key)]) if key in router else 0
+        router.trim()
 
     def _forget(self, record_key: bytes | None) -> None:
         key = model_key(record_key)
@@ -138,13 +138,12 @@ class Restorer:
 
     def _check_chunks(self) -> None:
         for header, missing in self._models.unfinished().items():
-            if header.model and header.model.version > self._version(header.model.key):
+            if header.model and header.model.version > self.processor.router.version(header.model.key):
                 raise CheckpointError(f"{missing} of {header.chunks} chunks of {title(header)} are missing")
 
     def _check_totals(self, marker: Marker) -> None:
         """Deleted models may lack in checkpoints from before their deletion; anything else must be there in the right version."""
-        router = self.processor.router
-        models, writes = len(router), int(router.versions.sum())
+        models, writes = self.processor.router.written()
         deleted = self.newest.deleted - marker.deleted if self.newest else 0
         if (models, writes) != (marker.models, marker.writes) and not 0 < marker.models - models <= deleted:
             raise CheckpointError(

@@ -2,28 +2,18 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import chain
 
 from streamlearn.checkpoint.codec import DEFAULT_LIMIT, Header, Model, Record, RecordName, encode, tombstones
 from streamlearn.checkpoint.errors import MismatchError
 from streamlearn.checkpoint.identity import identify
 from streamlearn.checkpoint.marker import Marker, encode_marker
 from streamlearn.checkpoint.state import pack
-from streamlearn.features.compiled import Array
 from streamlearn.processor import Processor
+from streamlearn.spill import Packed
 
 DEFAULT_HISTORY = 3
 REMEMBERED = 32  # commands
-
-
-class Totals(NamedTuple):
-    """Models that belong to the checkpoint but are not in memory: how many, and the sum of their versions."""
-
-    models: int = 0
-    writes: int = 0
-
-
-NOTHING = Totals()
 
 
 class Checkpointer:
@@ -47,20 +37,16 @@ class Checkpointer:
     def begin_epoch(self) -> None:
         """Let the next checkpoint consist of this processor's models only, all of them written: after a restart or a rollback."""
         self._epoch = self.last.epoch + 1 if self.last else 1
-        self._processor.router.versions[:] = 0
-        self._processor.router.touch_all()
+        self._processor.router.forget_versions()
 
     def remember(self, command: str) -> None:
         """Let the next checkpoint say that a command has changed the models."""
         self.commands = (*self.commands, command)[-REMEMBERED:]
 
-    def checkpoint(
-        self, *, offset: int, time: float, mistakes: Array | None = None, deleted: Sequence[str] = (), away: Totals = NOTHING
-    ) -> Iterator[Record]:
+    def checkpoint(self, *, offset: int, time: float, deleted: Sequence[str] = ()) -> Iterator[Record]:
         """The records of one checkpoint, to be written in this order and in one transaction. All of them must be taken.
 
-        offset: C, the next input offset to learn. time: seconds since 1970. mistakes: int64 [slots], for the headers.
-        deleted: keys released for good since the last checkpoint. away: models that the processor has evicted.
+        offset: C, the next input offset to learn. time: seconds since 1970. deleted: keys released for good since the last checkpoint.
         Raises MismatchError if other hyper-parameters wrote the last checkpoint and no epoch has begun, CheckpointError if a model
         cannot be written.
         """
@@ -69,12 +55,12 @@ class Checkpointer:
         ring, chunks = max(self._ring, last.ring if last else 1), last.chunks if last else 1
         for key in deleted:
             yield from tombstones(key, ring, chunks)
-        slots = self._processor.router.take_changed().tolist()
+        router, written = self._processor.router, 0
         place = Header(checkpoint=last.checkpoint + 1 if last else 1, epoch=self._epoch, offset=offset, size=0, checksum=0)
-        for records in self._models(slots, place, mistakes):
-            chunks = max(chunks, len(records))
+        for records in chain(self._models(router.take_changed().tolist(), place), self._models_away(place)):
+            chunks, written = max(chunks, len(records)), written + 1
             yield from records
-        versions = self._processor.router.versions
+        models, writes = router.written()
         self.last = Marker(
             checkpoint=place.checkpoint,
             epoch=place.epoch,
@@ -83,9 +69,9 @@ class Checkpointer:
             fingerprint=self.identity.fingerprint,
             description=dict(self.identity.description),
             classes=tuple(self._processor.classes),
-            written=len(slots),
-            models=int((versions > 0).sum()) + away.models,
-            writes=int(versions.sum()) + away.writes,
+            written=written,
+            models=models,
+            writes=writes,
             deleted=(last.deleted if last else 0) + len(deleted),
             ring=ring,
             chunks=chunks,
@@ -97,15 +83,25 @@ class Checkpointer:
         if self.last and self.last.epoch == self._epoch and self.last.fingerprint != self.identity.fingerprint:
             raise MismatchError("other hyper-parameters wrote the last checkpoint: begin an epoch first")
 
-    def _models(self, slots: list[int], place: Header, mistakes: Array | None) -> Iterator[list[Record]]:
+    def _models(self, slots: list[int], place: Header) -> Iterator[list[Record]]:
         """The records of each model, its version one higher than before."""
-        pool, router, spec = self._processor.pool, self._processor.router, self._processor.spec
+        pool, router = self._processor.pool, self._processor.router
         router.versions[slots] += 1
         versions, learned = router.versions[slots].tolist(), pool["learned"][slots].tolist()
-        wrong = [None] * len(slots) if mistakes is None else mistakes[slots].tolist()
-        learner, task, dtype, classes = spec.pipeline.learner.name, spec.task.value, spec.dtype.name, len(self._processor.classes)
-        for i, (table, payload) in enumerate(pack(pool, slots)):
-            key = router.key(slots[i])
-            model = Model(key, versions[i], learner, self.identity.fingerprint, task, dtype, spec.dim, learned[i], classes, table, wrong[i])
-            header = Header(place.checkpoint, place.epoch, place.offset, len(payload), zlib.crc32(payload), model=model)
-            yield encode(header, RecordName.of_model(key, place.epoch, versions[i], self._ring), payload, self._limit)
+        mistakes = pool["mistakes"][slots].tolist() if "mistakes" in pool.names else [None] * len(slots)
+        for i, (arrays, payload) in enumerate(pack(pool, slots)):
+            yield self._records(place, Packed(router.key(slots[i]), versions[i], learned[i], mistakes[i], arrays, payload))
+
+    def _models_away(self, place: Header) -> Iterator[list[Record]]:
+        """The same for the models that are not in memory."""
+        for model in self._processor.router.take_changed_away():
+            yield self._records(place, model)
+
+    def _records(self, place: Header, packed: Packed) -> list[Record]:
+        spec, (key, version, learned, mistakes, arrays, payload) = self._processor.spec, packed
+        model = Model(
+            key, version, spec.pipeline.learner.name, self.identity.fingerprint, spec.task.value, spec.dtype.name, spec.dim, learned,
+            len(self._processor.classes), arrays, mistakes,
+        )  # fmt: skip
+        header = Header(place.checkpoint, place.epoch, place.offset, len(payload), zlib.crc32(payload), model=model)
+        return encode(header, RecordName.of_model(key, place.epoch, version, self._ring), payload, self._limit)

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,7 @@ class Measures:
     mean_absolute_loss: float | None = None
     auc: float | None = None
     trivial: float | None = None  # mistakes of the majority class, mean squared loss of the mean, AUC 0.5
+    support_vectors: int | None = None  # of all models, in learners that store any
     wrong: Array | None = None  # bool or float64 [labelled]: mistake or squared loss of each event, for curves
 
     @property
@@ -87,7 +88,9 @@ def measure(spec: ModelSpec, batches: Iterator[Events]) -> Measures:
         seconds += time.perf_counter() - started
         events += len(batch.rows)
         tally.add(batch, predictions)
-    return tally.measures(events, seconds, processor)
+    pool = processor.pool
+    support = int(pool["size"].sum()) if "support" in pool.names and "size" in pool.names else None
+    return replace(tally.measures(events, seconds, processor), support_vectors=support)
 
 
 class _Mistakes:

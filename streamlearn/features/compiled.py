@@ -25,5 +25,10 @@ def elementary(function: Function) -> Function:
     return _compile(function, {"contract"})
 
 
+def exact(function: Function) -> Function:
+    """Without contraction either: every operation is rounded by itself, so that zeros at the end of a sum change no bits."""
+    return _compile(function, set())
+
+
 def _compile(function: Function, fastmath: set[str]) -> Function:
     return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(function))

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, elementary
+from streamlearn.features.compiled import Array, elementary, kernel
 
 # Adding this to a float32 of at most 2^22 rounds it to an integer, which then stands in the lowest bits.
 _ROUND = np.float32(1.5 * 2**23)
@@ -44,7 +44,7 @@ def scaled_cos_sin(angles: Array, scale: float, cosines: Array, sines: Array) ->
     """
     if angles.itemsize == 4:
         _polynomial_cos_sin(angles, np.float32(scale), cosines, sines)
-        if _count_beyond(angles, _LARGEST_ANGLE) > 0:
+        if not _sum_of_squares(angles) <= _LARGEST_ANGLE * _LARGEST_ANGLE:  # the cheapest sign that one of them may be beyond
             _library_cos_sin(angles, _LARGEST_ANGLE, scale, cosines, sines)
     else:
         _library_cos_sin(angles, -1.0, scale, cosines, sines)
@@ -78,12 +78,12 @@ def _polynomial_cos_sin(angles: Array, scale: float, cosines: Array, sines: Arra
         cosines[i] = signed * (_ONE + u * (u * (_C0 + u * (_C1 + u * (_C2 + u * _C3))) - _HALF))
 
 
-@elementary
-def _count_beyond(angles: Array, limit: float) -> int:
-    count = 0
-    for i in range(len(angles)):
-        count += not abs(angles[i]) <= limit
-    return count
+@kernel
+def _sum_of_squares(values: Array) -> float:
+    total = values.dtype.type(0.0)
+    for i in range(len(values)):
+        total += values[i] * values[i]
+    return total
 
 
 @elementary

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.elementary import scaled_cos_sin
+from streamlearn.features.product import product
 
-# A BLAS product gives a row other last bits when the number of rows changes, so every product has this height, zero-
-# padded at the tail.
-BLOCK = 32
-_LARGEST_ANGLE = 1e30
+BLOCK = 96  # rows projected at a time: enough for a wide matrix to be read seldom, few enough for the angles to stay in the cache
 
 
 def draw_frequencies(dim: int, count: int, seed: int, kernel: str = "gaussian") -> Array:
@@ -32,31 +31,22 @@ def draw_frequencies(dim: int, count: int, seed: int, kernel: str = "gaussian") 
 
 def projections(X: Array, frequencies: Array) -> Iterator[tuple[slice, Array]]:
     """Blocks (rows, X[rows] @ frequencies) of at most BLOCK rows; a row's bits depend on that row alone. The block is reused."""
-    padded = np.zeros((BLOCK, X.shape[1]), X.dtype)
-    block = np.empty((BLOCK, frequencies.shape[1]), X.dtype)
+    block = np.empty((min(BLOCK, len(X)), frequencies.shape[1]), X.dtype)
     for start in range(0, len(X), BLOCK):
         rows = slice(start, min(start + BLOCK, len(X)))
-        height = rows.stop - start
-        padded[:height] = X[rows]
-        np.matmul(padded, frequencies, out=block)
-        yield rows, block[:height]
+        angles = block[: rows.stop - start]
+        product(X[rows], frequencies, angles)
+        yield rows, angles
 
 
 @kernel
 def project_row(x: Array, frequencies: Array, angles: Array) -> None:
     """angles = x @ frequencies for one stored row x [dim], inside a kernel where no batch can be projected at once."""
-    angles[:] = 0.0
-    for j in range(len(x)):
-        for i in range(len(angles)):
-            angles[i] += x[j] * frequencies[j, i]
+    product(x.reshape(1, len(x)), frequencies, angles.reshape(1, len(angles)))
 
 
 @kernel
 def fourier_row(angles: Array, scale: float, z: Array) -> None:
     """z [2 D] = scale * ([cos angles_i]_i followed by [sin angles_i]_i); an angle beyond 1e30 counts as 0, so z is finite."""
     count = len(angles)
-    factor, none = angles.dtype.type(scale), angles.dtype.type(0.0)
-    for i in range(count):
-        angle = angles[i] if abs(angles[i]) <= _LARGEST_ANGLE else none
-        z[i] = factor * np.cos(angle)
-        z[count + i] = factor * np.sin(angle)
+    scaled_cos_sin(angles, scale, z[:count], z[count:])

@@ -5,7 +5,7 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 
 ROWS = 32  # labelled events after which the width is fixed; the median of their 496 distances is known to some per cent
-FACTOR = 0.5  # of the median distance: see benchmarks/results/defaults.md
+FACTOR = 0.7  # of the median distance: see benchmarks/results/defaults.md
 LARGEST = 1e30  # divided features stay within +-this, so that differences of float32 numbers stay finite
 
 

@@ -14,6 +14,7 @@ Properties = Mapping[str, Property]
 
 REPEAT_INTERVAL = 30.0  # seconds between two like log lines
 MIN_TRANSACTION_TIMEOUT = 15.0  # seconds
+MODELS_MESSAGE_BYTES = 8_388_608  # what the models topic takes
 
 
 class Partition(NamedTuple):
@@ -65,7 +66,7 @@ def producer_properties(
     """The transactional producer of predictions, offsets and checkpoints. commit_interval: seconds a transaction stays open."""
     return {
         "linger.ms": 5,
-        "message.max.bytes": 8_388_608,  # what the models topic takes
+        "message.max.bytes": MODELS_MESSAGE_BYTES,
         "compression.type": "lz4",
         "batch.num.messages": 100_000,
         "queue.buffering.max.messages": 1_000_000,
@@ -76,6 +77,11 @@ def producer_properties(
         **overrides,
         "transactional.id": transactional_id,
     }
+
+
+def staging_properties(connection: Properties) -> dict[str, Property]:
+    """The producer of models that wait to be imported: outside of transactions, each record once."""
+    return {"compression.type": "lz4", "message.max.bytes": MODELS_MESSAGE_BYTES, **connection, "enable.idempotence": True}
 
 
 def kafka_error(error: KafkaException) -> KafkaError:

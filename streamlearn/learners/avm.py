@@ -37,10 +37,11 @@ class Avm:
     S (d + outputs) * itemsize + outputs + 40 bytes. Without a budget S grows until the cells cover the data.
 
     delta: > 0, on the scale of sigma. cell: hypersphere or hyperrectangle. budget: S, the most cores, >= 1; when it is
-    full the nearest core stands for any event; default no limit. beta, rho: of the probability above, >= 0; beta = 0: always.
-    sigma: kernel width, > 0, or auto. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers use
-    about 5 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
-    half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the random choices.
+    full the nearest core stands for any event; default no limit. beta, rho: of the probability above, >= 0; beta = 0:
+    always. sigma: kernel width, > 0, or auto. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for
+    regression; the papers use about 5 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or
+    eps for regression. epsilon: half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or
+    cauchy. seed: of the random choices.
     """
 
     name: ClassVar[str] = "avm"

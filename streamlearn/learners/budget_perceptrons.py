@@ -40,8 +40,8 @@ class Rbp:
     while |y - f| > epsilon, classification by 1. Cost per event O(B d); memory (d + outputs) B itemsize + 4 B + outputs
     + 16 bytes per model.
 
-    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0. epsilon: half-width of the zone
-    without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the picks.
+    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0. epsilon: half-width of
+    the zone without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the picks.
     """
 
     name: ClassVar[str] = "rbp"
@@ -49,7 +49,7 @@ class Rbp:
 
     budget: Count = 100
     sigma: Width = "auto"
-    eta: Positive = 0.1
+    eta: Positive = 0.2
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
     seed: Seed = 1
@@ -83,8 +83,8 @@ class Forgetron:
     pass 1e6 updates; `capped` keeps phi in (0, 1], as the mistake bound of the paper requires.
     Cost per event O(B d), twice that for a removal; memory (d + outputs) B itemsize + outputs + 32 bytes per model.
 
-    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0. epsilon: half-width of the zone
-    without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy. capped: see above.
+    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0. epsilon: half-width of
+    the zone without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy. capped: see above.
     """
 
     name: ClassVar[str] = "forgetron"
@@ -92,7 +92,7 @@ class Forgetron:
 
     budget: Count = 100
     sigma: Width = "auto"
-    eta: Positive = 0.1
+    eta: Positive = 0.2
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
     capped: bool = False
@@ -122,8 +122,8 @@ class BudgetPerceptron:
     never redundant, so noise fills the budget. The outputs at the support vectors are kept up to date, not computed anew.
     Cost per event O(B d), twice that for a removal; memory (d + 2) B itemsize + 8 bytes per model.
 
-    budget: B, >= 1. tolerance: beta of the paper, >= 0; 0 learns mistakes and f = 0. sigma: kernel width, > 0, or auto. kernel:
-    gaussian, laplacian or cauchy.
+    budget: B, >= 1. tolerance: beta of the paper, >= 0; 0 learns mistakes and f = 0. sigma: kernel width, > 0, or auto.
+    kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "budget-perceptron"

@@ -32,10 +32,11 @@ class DualSgd:
     Cost per event O(d (B + D) + (B + D) outputs) and, on average, one more projection d D; l2: twice the kernel rows.
     Memory per model (B (d + outputs) + 2 D outputs) * itemsize + 8 B + outputs + 32 bytes, and d D * itemsize shared.
 
-    budget: B, >= 1. rank: k, how many move at a time, >= 1, at most B is used; default 0.2 B, at least 1. frequencies: D,
-    >= 1. sigma: kernel width, > 0, or auto. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for regression; the papers
-    use about 2 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or eps for regression. epsilon:
-    half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
+    budget: B, >= 1. rank: k, how many move at a time, >= 1, at most B is used; default 0.2 B, at least 1. frequencies:
+    D, >= 1. sigma: kernel width, > 0, or auto. reg: lambda of reg / 2 ||w||^2, > 0; default 0.001, or 0.03 for
+    regression; the papers use about 2 / n for a stream of n events. loss: hinge, smooth-hinge or logistic; l1, l2 or
+    eps for regression. epsilon: half-width of the zone without slope (eps), >= 0. kernel: gaussian, laplacian or
+    cauchy. seed: of the frequencies.
     """
 
     name: ClassVar[str] = "dualsgd"

@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.features.fourier import draw_frequencies, projections
+from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row
+from streamlearn.features.product import product
 from streamlearn.learners.linear import gradient_step, linear_outputs
-from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -23,11 +24,10 @@ class Fogd:
     Cost per event 2 d D + O(D outputs) flops; memory 2 D outputs itemsize bytes per model, and d D itemsize shared by
     all models.
 
-    frequencies: D, >= 1. sigma: kernel width, > 0, or auto. eta: constant step size, > 0; without normalisation ||z||^2 = D, so
-    it belongs near
-    1/D. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: see above, >= 0.
-    normalise: scale z by 1/sqrt(D), so that eta does not depend on D. kernel: gaussian, laplacian or cauchy. seed: of
-    the frequencies.
+    frequencies: D, >= 1. sigma: kernel width, > 0, or auto. eta: constant step size, > 0; without normalisation ||z||^2
+    = D, so it belongs near 1/D; default 1/D, or 0.2/D for regression, normalised 1 or 0.2. loss: hinge, smooth-hinge or
+    logistic; squared, l1, l2 or eps for regression. epsilon: see above, >= 0. normalise: scale z by 1/sqrt(D), so that
+    eta does not depend on D. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
     """
 
     name: ClassVar[str] = "fogd"
@@ -35,7 +35,7 @@ class Fogd:
 
     frequencies: Count = 400
     sigma: Width = "auto"
-    eta: Positive = 0.002
+    eta: Positive | None = None
     loss: str = ""  # "": hinge, or squared for regression
     epsilon: NonNegative = 0.1
     normalise: bool = False
@@ -53,32 +53,32 @@ class Fogd:
         loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
         scale = 1.0 / np.sqrt(self.frequencies) if self.normalise else 1.0
-        for rows, angles in projections(X, pool.shared["frequencies"]):
-            _descend(aim, scale, self.eta, pool["known"], pool["weights"], slots[rows], angles, y[rows], scores[rows])
+        eta = self._eta(pool.shape.task)
+        _descend(aim, scale, eta, pool.shared["frequencies"], pool["known"], pool["weights"], slots, X, y, scores)
+
+    def _eta(self, task: Task) -> float:
+        if self.eta is not None or self.normalise:
+            return step_size(self.eta, task)
+        return step_size(None, task) / self.frequencies
 
 
 @kernel
 def _descend(
-    aim: Objective,
-    scale: float,
-    eta: float,
-    known: Array,
-    weights: Array,
-    slots: Array,
-    angles: Array,
-    y: Array,
+    aim: Objective, scale: float, eta: float, frequencies: Array, known: Array, weights: Array, slots: Array, X: Array, y: Array,
     scores: Array,
-) -> None:
-    count = angles.shape[1]
-    z = np.empty(2 * count, angles.dtype)
-    f = np.empty(scores.shape[1], angles.dtype)
-    slopes = np.empty(scores.shape[1], angles.dtype)
-    for i in range(len(slots)):
-        s = slots[i]
-        for j in range(count):
-            z[j] = scale * np.cos(angles[i, j])
-            z[count + j] = scale * np.sin(angles[i, j])
-        linear_outputs(weights[s], z, f)
-        publish_scores(f, known[s], scores[i])
-        if not np.isnan(y[i]) and output_slopes(aim, y[i], f, known[s], slopes):
-            gradient_step(weights[s], eta, slopes, z)
+) -> None:  # fmt: skip
+    count = frequencies.shape[1]
+    angles = np.empty((min(BLOCK, len(X)), count), X.dtype)
+    z = np.empty(2 * count, X.dtype)
+    f = np.empty(scores.shape[1], X.dtype)
+    slopes = np.empty(scores.shape[1], X.dtype)
+    for start in range(0, len(X), BLOCK):
+        stop = min(start + BLOCK, len(X))
+        product(X[start:stop], frequencies, angles[: stop - start])
+        for i in range(start, stop):
+            s = slots[i]
+            fourier_row(angles[i - start], scale, z)
+            linear_outputs(weights[s], z, f)
+            publish_scores(f, known[s], scores[i])
+            if not np.isnan(y[i]) and output_slopes(aim, y[i], f, known[s], slopes):
+                gradient_step(weights[s], eta, slopes, z)

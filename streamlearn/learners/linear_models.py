@@ -36,8 +36,9 @@ class LinearPerceptron:
     |y - f| > epsilon. Features are clipped to +-1e9. Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs
     bytes per model.
 
-    eta: size of an update (binary and multi-class predictions do not depend on it), > 0. epsilon: half-width of the zone without
-    updates (regression), >= 0. intercept: learn a constant term, as the weight of a feature that is always 1.
+    eta: size of an update (binary and multi-class predictions do not depend on it), > 0. epsilon: half-width of the
+    zone without updates (regression), >= 0. intercept: learn a constant term, as the weight of a feature that is always
+    1.
     """
 
     name: ClassVar[str] = "linear-perceptron"
@@ -99,9 +100,9 @@ class LinearOgd:
     features nor on their scale. For the squared loss a step is never longer than 2 / ||z||^2, beyond which it would enlarge the error
     it corrects. Features are clipped to +-1e9. Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs bytes per model.
 
-    eta: step size, > 0; normalised, useful between 0.05 and 1. normalise: see above. loss: hinge, smooth-hinge or logistic; squared,
-    l1, l2 or eps for regression. epsilon: half-width of the zone without updates (squared, eps), >= 0. intercept: learn a constant
-    term, as the weight of a feature that is always 1.
+    eta: step size, > 0; normalised, useful between 0.05 and 1. normalise: see above. loss: hinge, smooth-hinge or
+    logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone without updates (squared, eps), >=
+    0. intercept: learn a constant term, as the weight of a feature that is always 1.
     """
 
     name: ClassVar[str] = "linear-ogd"

@@ -47,6 +47,13 @@ def objective(task: Task, loss: str, *, tau: float = 0.5, epsilon: float = 0.0) 
     return Objective(_TASK_CODES[task], losses[loss], tau)
 
 
+def step_size(eta: float | None, task: Task) -> float:
+    """A step size on features of norm 1; by default 1, for regression 0.2, where steps of the squared loss above 2 would diverge."""
+    if eta is not None:
+        return eta
+    return 0.2 if task is Task.REGRESSION else 1.0
+
+
 def mistakes_only(task: Task, epsilon: float) -> Objective:
     """The Perceptron's objective: slope -1 in the margin on a mistake; for regression the sign of an error above epsilon."""
     return objective(task, "eps" if task is Task.REGRESSION else "perceptron", epsilon=epsilon)

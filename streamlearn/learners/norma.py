@@ -23,9 +23,9 @@ class Norma:
     way when there are B. Lu et al. have no bound: choose B above the number of updates for their figures.
     Cost per event O(B d); memory (d + 1) B itemsize + 24 bytes per model.
 
-    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update, > 0. reg: lambda, the decay, >= 0. nu: aim for the
-    share of updates, in [0, 1]. epsilon: half-width of the zone without updates at the start, >= 0. kernel: gaussian,
-    laplacian or cauchy.
+    budget: B, >= 1. sigma: kernel width, > 0, or auto. eta: size of an update, > 0. reg: lambda, the decay, >= 0. nu:
+    aim for the share of updates, in [0, 1]. epsilon: half-width of the zone without updates at the start, >= 0. kernel:
+    gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "norma"
@@ -33,7 +33,7 @@ class Norma:
 
     budget: Count = 1000
     sigma: Width = "auto"
-    eta: Positive = 0.03
+    eta: Positive = 0.1
     reg: NonNegative = 0.03
     nu: Fraction = 0.4
     epsilon: NonNegative = 0.1

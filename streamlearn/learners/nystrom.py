@@ -8,7 +8,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.linear import gradient_step, linear_outputs
-from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
@@ -31,10 +31,10 @@ class Nogd:
     Cost per event O(B (d + k) + k outputs), once O(B^3).
     Memory per model (B (d + outputs + k) + k outputs) * itemsize + outputs + 9 bytes.
 
-    budget: B, >= 1. rank: k, >= 1, at most B is used; default 0.2 B, at least 1. sigma: kernel width, > 0, or auto. eta: constant
-    step size, > 0; default 0.5, or 0.1 for regression. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for
-    regression. epsilon: half-width of the zone without updates (squared, eps), >= 0. kernel: gaussian, laplacian or
-    cauchy.
+    budget: B, >= 1. rank: k, >= 1, at most B is used; default 0.2 B, at least 1. sigma: kernel width, > 0, or auto.
+    eta: constant step size, > 0; default 1, or 0.2 for regression. loss: hinge, smooth-hinge or logistic; squared, l1,
+    l2 or eps for regression. epsilon: half-width of the zone without updates (squared, eps), >= 0. kernel: gaussian,
+    laplacian or cauchy.
     """
 
     name: ClassVar[str] = "nogd"
@@ -65,7 +65,7 @@ class Nogd:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
-        eta = self.eta or (0.1 if pool.shape.task is Task.REGRESSION else 0.5)
+        eta = step_size(self.eta, pool.shape.task)
         slopes, K = np.empty(pool.shape.outputs, pool.shape.dtype), np.empty((self.budget, self.budget), pool.shape.dtype)
         row, switching = 0, False
         while True:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel, ordered
+from streamlearn.features.compiled import Array, exact, kernel
 from streamlearn.learners.gram import add_projection, distances, factor_field, in_span, join, project_out
 from streamlearn.learners.linear import dot
 from streamlearn.learners.losses import LARGEST_RESIDUAL, REGRESSION, Objective, class_fields, objective, output_slopes, publish_scores
@@ -30,15 +30,16 @@ class PassiveAggressive:
     class n = 2. Losses: hinge; for regression |y - f| - epsilon above 0.
     Cost per event O(n d) and memory (d + outputs) * n * itemsize + outputs + 8 bytes for n updates so far: it grows without end.
 
-    variant: PA-I or PA-II. C: aggressiveness, > 0; for regression in units of the target. sigma: kernel width, > 0, or auto. epsilon:
-    half-width of the zone without loss (regression), >= 0. kernel: gaussian, laplacian or cauchy.
+    variant: PA-I or PA-II. C: aggressiveness, > 0; default 1, for regression 0.3 (in units of the target). sigma:
+    kernel width, > 0, or auto. epsilon: half-width of the zone without loss (regression), >= 0. kernel: gaussian,
+    laplacian or cauchy.
     """
 
     name: ClassVar[str] = "pa"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     variant: Variant = "PA-I"
-    C: Positive = 1.0
+    C: Positive | None = None
     sigma: Width = "auto"
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -53,7 +54,8 @@ class PassiveAggressive:
         room = int(pool["size"][slots].max(initial=0)) + len(slots)
         pool.reserve(support=room)
         aim = passive_aggressive_objective(pool.shape.task, self.epsilon)
-        _learn(aim, VARIANTS[self.variant], self.C, room, False, False, self.kernel, width_of(self.sigma), pool, slots, X, y, scores)
+        C = self.C or (0.3 if pool.shape.task is Task.REGRESSION else 1.0)
+        _learn(aim, VARIANTS[self.variant], C, room, False, False, self.kernel, width_of(self.sigma), pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +68,9 @@ class BpaS:
     the coefficients: that is what is compared; the lowest position on ties.
     Cost per event O(B (d + outputs)); memory (d + outputs) B itemsize + outputs + 8 bytes per model.
 
-    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the best change costs
-    more than the loss (the authors of this learner allow it; the program behind the published tables does not).
-    kernel: gaussian, laplacian or cauchy.
+    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the
+    best change costs more than the loss (the authors of this learner allow it; the program behind the published tables
+    does not). kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "bpa-s"
@@ -101,8 +103,8 @@ class BpaNn:
     Cost per event O(B (d + outputs)), plus O(B d) for each support vector whose neighbour leaves; memory
     (d + outputs + 1) B itemsize + 4 B + outputs + 8 bytes per model.
 
-    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the best change costs
-    more than the loss. kernel: gaussian, laplacian or cauchy.
+    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the
+    best change costs more than the loss. kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "bpa-nn"
@@ -136,8 +138,8 @@ class BpaP:
     Cost per event O(B (d + outputs)), plus O(B^2) for a loss and B^3 / 6 where it replaces a vector; memory
     (d + outputs) (B + 1) itemsize + 8 (B + 1)^2 + 4 (B + 1) + outputs + 8 bytes per model.
 
-    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the best change costs
-    more than the loss. kernel: gaussian, laplacian or cauchy.
+    budget: B, >= 1. C: aggressiveness, > 0. sigma: kernel width, > 0, or auto. skip: leave the model alone where the
+    best change costs more than the loss. kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "bpa-p"
@@ -321,7 +323,7 @@ def _few_weights(r: int, row: Array, nearest: bool, neighbour: Array, affinity: 
     return (k_nearest - between * k_new) / determinant, (k_new - between * k_nearest) / determinant
 
 
-@ordered
+@exact
 def _replace(
     support: Array, coefficients: Array, r: int, row: Array, nearest: bool, neighbour: Array, affinity: Array, smallest: float,
     x: Array, slopes: Array, tau: float,

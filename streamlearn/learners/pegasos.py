@@ -27,14 +27,14 @@ class Pegasos:
     support vector with coefficient 1 / (reg t). So after t events all are +-1 / (reg t): +-1 is stored, and f is divided by reg t.
     Cost per event O(n d) and memory (d + outputs) * n * itemsize + outputs + 16 bytes for n updates so far: it grows without end.
 
-    reg: lambda, > 0; the papers search 2^-4 to 2^16 over the number of events. sigma: kernel width, > 0, or auto. kernel: gaussian,
-    laplacian or cauchy.
+    reg: lambda, > 0; the papers search 2^-4 to 2^16 over the number of events. sigma: kernel width, > 0, or auto.
+    kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "pegasos"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS})
 
-    reg: Positive = 1e-2
+    reg: Positive = 1e-3
     sigma: Width = "auto"
     kernel: KernelName = "gaussian"
 
@@ -68,8 +68,8 @@ class Bsgd:
     Cost per event O(B (d + outputs)); for a loss also: projection O(B^2), merging O(B d) and B searches. Memory
     (d + outputs) (B + 1) itemsize + 4 (B + 1) + outputs + 16 bytes per model; projection 8 (B + 1)^2 more.
 
-    budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0, or auto. kernel: gaussian,
-    laplacian or cauchy.
+    budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0, or auto.
+    kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "bsgd"
@@ -77,7 +77,7 @@ class Bsgd:
 
     budget: Count = 100
     strategy: Literal["removal", "projection", "merging"] = "merging"
-    reg: Positive = 1e-2
+    reg: Positive = 1e-3
     sigma: Width = "auto"
     kernel: KernelName = "gaussian"
 

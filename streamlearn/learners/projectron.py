@@ -29,8 +29,9 @@ class Projectron:
     Regression steps by eta * sign(y - f) while |y - f| > epsilon, classification by 1.
     Cost per event O(B d), plus O(B^2) for an update; memory (d + outputs + B) B itemsize + outputs + 8 bytes per model.
 
-    budget: B, >= 1. residual: see above, in [0, 1). sigma: kernel width, > 0, or auto. eta: size of an update (regression), > 0.
-    epsilon: half-width of the zone without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy.
+    budget: B, >= 1. residual: see above, in [0, 1). sigma: kernel width, > 0, or auto. eta: size of an update
+    (regression), > 0. epsilon: half-width of the zone without updates (regression), >= 0. kernel: gaussian, laplacian
+    or cauchy.
     """
 
     name: ClassVar[str] = "projectron"
@@ -39,7 +40,7 @@ class Projectron:
     budget: Count = 100
     residual: Residual = 0.0
     sigma: Width = "auto"
-    eta: Positive = 0.1
+    eta: Positive = 0.2
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
 

@@ -9,7 +9,7 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row
 from streamlearn.learners.linear import gradient_step, is_finite, linear_outputs, stable_step
-from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -33,11 +33,12 @@ class Rrf:
     Cost per event O(d D + D outputs), twice when it is learned. Memory per model (2 D outputs + d) * itemsize + outputs
     bytes, and d D * itemsize shared.
 
-    frequencies: D, >= 1. sigma: kernel width at the start, exp(g_j) = 1 / sigma, > 0, or auto. eta: step size of the weights, > 0;
-    ||z||^2 = D, so it belongs near 1/D. eta_scale: step size of the log-scales, >= 0; default eta; 0 gives FOGD. reg:
-    lambda of reg / 2 ||w||^2, >= 0. loss: hinge, smooth-hinge or logistic; l1, l2 (default) or eps for regression.
-    epsilon: half-width of the zone without slope (eps), >= 0. spread: standard deviation of the weights at the start, >= 0.
-    kernel: gaussian, laplacian or cauchy. seed: of E and of the first weights.
+    frequencies: D, >= 1. sigma: kernel width at the start, exp(g_j) = 1 / sigma, > 0, or auto. eta: step size of the
+    weights, > 0; ||z||^2 = D, so it belongs near 1/D; default 1/D, or 0.2/D for regression. eta_scale: step size of the
+    log-scales, >= 0; default eta; 0 gives FOGD. reg: lambda of reg / 2 ||w||^2, >= 0. loss: hinge, smooth-hinge or
+    logistic; l1, l2 (default) or eps for regression. epsilon: half-width of the zone without slope (eps), >= 0. spread:
+    standard deviation of the weights at the start, >= 0. kernel: gaussian, laplacian or cauchy. seed: of E and of the
+    first weights.
     """
 
     name: ClassVar[str] = "rrf"
@@ -45,7 +46,7 @@ class Rrf:
 
     frequencies: Count = 100
     sigma: Width = "auto"
-    eta: Positive = 0.003
+    eta: Positive | None = None
     eta_scale: NonNegative | None = None
     reg: NonNegative = 0.0
     loss: str = ""  # "": hinge, or l2 for regression
@@ -68,9 +69,10 @@ class Rrf:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         loss = self.loss or ("l2" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
-        eta_scale = self.eta if self.eta_scale is None else self.eta_scale
+        eta = self.eta or step_size(None, pool.shape.task) / self.frequencies
+        eta_scale = eta if self.eta_scale is None else self.eta_scale
         _descend(
-            aim, self.eta, eta_scale, self.reg, pool.shared["noise"], pool["known"], pool["weights"], pool["log_scales"],
+            aim, eta, eta_scale, self.reg, pool.shared["noise"], pool["known"], pool["weights"], pool["log_scales"],
             slots, X, y, scores,
         )  # fmt: skip
 

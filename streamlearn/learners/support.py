@@ -6,11 +6,14 @@ vectorises.
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel, ordered
+from streamlearn.features.compiled import Array, elementary, exact, kernel
+from streamlearn.features.elementary import exponentials
+from streamlearn.learners.linear import dot
 from streamlearn.learners.protocol import Field, Shape
 
 GAUSSIAN, LAPLACIAN, CAUCHY = range(3)
 KERNELS = {"gaussian": GAUSSIAN, "laplacian": LAPLACIAN, "cauchy": CAUCHY}
+_LARGEST_RATE = 1e30  # of a very narrow kernel; more would be infinite in float32, and infinity times a distance of 0 not a number
 
 
 def support_fields(shape: Shape, budget: int) -> dict[str, Field]:
@@ -28,35 +31,56 @@ def kernel_row(code: int, sigma: float, support: Array, size: int, x: Array, row
 
     gaussian exp(-||.||^2 / (2 sigma^2)); laplacian exp(-||.||_1 / sigma); cauchy prod_j 1 / (1 + (./sigma)_j^2).
     """
-    row[:size] = 1.0 if code == CAUCHY else 0.0
-    for j in range(x.shape[0]):
-        column = support[j]
-        xj = x[j]
-        if code == GAUSSIAN:
-            for b in range(size):
-                difference = column[b] - xj
-                row[b] += difference * difference
-        elif code == LAPLACIAN:
-            for b in range(size):
-                row[b] += abs(column[b] - xj)
-        else:
-            for b in range(size):
-                difference = (column[b] - xj) / sigma
-                row[b] /= 1.0 + difference * difference
-    if code == GAUSSIAN:
-        for b in range(size):
-            row[b] = np.exp(-row[b] / (2.0 * sigma * sigma))
-    elif code == LAPLACIAN:
-        for b in range(size):
-            row[b] = np.exp(-row[b] / sigma)
+    used = row[:size]
+    if code == CAUCHY:
+        _cauchy_row(sigma, support, x, used)
+        return
+    _distances(code == LAPLACIAN, support, x, used)
+    rate = 1.0 / sigma if code == LAPLACIAN else 0.5 / (sigma * sigma)
+    exponentials(used, -min(rate, _LARGEST_RATE))
 
 
 @kernel
+def _distances(absolute: bool, support: Array, x: Array, row: Array) -> None:
+    """row[b] = sum of squared or absolute differences. Four features at a time, so that row is read and written a quarter as often."""
+    dim, size = len(x), len(row)
+    row[:] = 0.0
+    for j in range(0, dim - 3, 4):
+        column_0, column_1, column_2, column_3 = support[j, :size], support[j + 1, :size], support[j + 2, :size], support[j + 3, :size]
+        x_0, x_1, x_2, x_3 = x[j], x[j + 1], x[j + 2], x[j + 3]
+        if absolute:
+            for b in range(size):
+                row[b] += abs(column_0[b] - x_0) + abs(column_1[b] - x_1) + abs(column_2[b] - x_2) + abs(column_3[b] - x_3)
+        else:
+            for b in range(size):
+                d_0, d_1, d_2, d_3 = column_0[b] - x_0, column_1[b] - x_1, column_2[b] - x_2, column_3[b] - x_3
+                row[b] += d_0 * d_0 + d_1 * d_1 + d_2 * d_2 + d_3 * d_3
+    for j in range(dim - dim % 4, dim):
+        column, x_j = support[j, :size], x[j]
+        for b in range(size):
+            difference = abs(column[b] - x_j)
+            row[b] += difference if absolute else difference * difference
+
+
+@kernel
+def _cauchy_row(sigma: float, support: Array, x: Array, row: Array) -> None:
+    width = x.dtype.type(sigma)
+    row[:] = 1.0
+    for j in range(len(x)):
+        for b in range(len(row)):
+            difference = (support[j, b] - x[j]) / width
+            row[b] /= x.dtype.type(1.0) + difference * difference
+
+
+@elementary
 def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
-    """f_c = sum_b coefficients[b, c] row[b]."""
+    """f_c = sum_b coefficients[b, c] row[b]; in the order of b for several outputs, so that their number does not matter."""
+    if len(f) == 1:
+        f[0] = dot(coefficients.reshape(coefficients.size)[:size], row[:size])
+        return
     f[:] = 0.0
     for b in range(size):
-        for c in range(f.shape[0]):
+        for c in range(len(f)):
             f[c] += coefficients[b, c] * row[b]
 
 
@@ -111,9 +135,9 @@ def remove(support: Array, coefficients: Array, order: Array, size: int, age: in
     order[last - 1], order[last] = position, last
 
 
-@ordered
+@exact
 def coefficient_product(coefficients: Array, a: int, b: int) -> float:
-    """The scalar product of the coefficients of support vectors a and b."""
+    """The scalar product of the coefficients of support vectors a and b, to the same bits however many unused outputs there are."""
     total = 0.0
     for c in range(coefficients.shape[1]):
         total += float(coefficients[a, c]) * coefficients[b, c]

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
+from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, store, support_fields
@@ -21,15 +21,16 @@ class Perceptron:
     epsilon.
     Cost per event O(n d) and memory (d + outputs) * n * itemsize + 8 bytes for n updates so far: it grows without end.
 
-    sigma: kernel width, > 0, or auto. eta: size of an update (binary and multi-class predictions do not depend on it), > 0.
-    epsilon: half-width of the zone without updates (regression), >= 0. kernel: gaussian, laplacian or cauchy.
+    sigma: kernel width, > 0, or auto. eta: size of an update, > 0 (binary and multi-class predictions do not depend on
+    it); default 1, or 0.2 for regression. epsilon: half-width of the zone without updates (regression), >= 0. kernel:
+    gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "perceptron"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     sigma: Width = "auto"
-    eta: Positive = 1.0
+    eta: Positive | None = None
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
 
@@ -52,17 +53,16 @@ class Ogd:
     n * itemsize + 8
     bytes for n updates so far: it grows without end.
 
-    sigma: kernel width, > 0, or auto. eta: constant step size, > 0. loss: hinge, smooth-hinge or logistic; squared, l1, l2 or
-    eps for regression.
-    epsilon: half-width of the zone without updates (regression, squared and eps), >= 0. kernel: gaussian, laplacian or
-    cauchy.
+    sigma: kernel width, > 0, or auto. eta: constant step size, > 0; default 1, or 0.2 for regression. loss: hinge,
+    smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone without updates
+    (regression, squared and eps), >= 0. kernel: gaussian, laplacian or cauchy.
     """
 
     name: ClassVar[str] = "ogd"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     sigma: Width = "auto"
-    eta: Positive = 0.2
+    eta: Positive | None = None
     loss: str = ""  # "": hinge, or squared for regression
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
@@ -80,9 +80,10 @@ class Ogd:
 
 def _gradient_descent(learner: Perceptron | Ogd, aim: Objective, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
     pool.reserve(support=int(pool["size"][slots].max(initial=0)) + len(slots))
+    eta = step_size(learner.eta, pool.shape.task)
     _descend(
-        aim, KERNELS[learner.kernel], width_of(learner.sigma), learner.eta, pool["known"], pool["support"], pool["coefficients"],
-        pool["size"], slots, X, y, scores
+        aim, KERNELS[learner.kernel], width_of(learner.sigma), eta, pool["known"], pool["support"], pool["coefficients"],
+        pool["size"], slots, X, y, scores,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ def forget_membership(app: str) -> None:
     commit = TransactionalSink.commit
     nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": app, "log_level": 0})
 
-    def commit_as_nobody(self: TransactionalSink, offsets: Mapping[Partition, int], group_metadata: object) -> None:
+    def commit_as_nobody(self: TransactionalSink, offsets: Mapping[Partition, int], _: object) -> None:
         commit(self, offsets, nobody.consumer_group_metadata())
 
     TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign]

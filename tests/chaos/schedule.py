@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from pathlib import Path
 
 from chaos.traffic import PARTITIONS, Traffic, streams
@@ -237,9 +238,9 @@ def _moment(worker: WorkerProcess) -> str:
 def _recoveries(worker: WorkerProcess) -> list[float]:
     """Seconds of every recovery that was finished."""
     starts, recovered = worker.events("assigned"), worker.events("recovered")
-    ends = [*(entry["timestamp"] for entry in starts[1:]), "9999"]
     seconds: list[float] = []
-    for start, end in zip(starts, ends, strict=True):
+    for start, following in zip_longest(starts, starts[1:]):
+        end = following["timestamp"] if following else "9999"
         within = [entry["timestamp"] for entry in recovered if start["timestamp"] <= entry["timestamp"] < end]
         if within and len(within) >= len(start["partitions"]):
             seconds.append((datetime.fromisoformat(within[-1]) - datetime.fromisoformat(start["timestamp"])).total_seconds())

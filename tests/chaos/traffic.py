@@ -41,8 +41,11 @@ class Traffic:
         self._generator = np.random.default_rng(seed)
         # Idempotent, and patient enough for any pause of the broker.
         self._producer = Producer(
-            {"bootstrap.servers": config.kafka.bootstrap, "enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": 300_000}
-        )
+            {
+                "bootstrap.servers": config.kafka.bootstrap, "enable.idempotence": True, "linger.ms": 5, "delivery.timeout.ms": 300_000,
+                "log_level": 0,
+            }
+        )  # fmt: skip
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
 
@@ -67,10 +70,9 @@ class Traffic:
         stream = self._config.streams[generator.integers(len(self._config.streams))]
         partition, number = generator.integers(PARTITIONS), generator.integers(KEYS)
         key = f"{partition}-{number}"
+        value = json.dumps(self._event(key, stream.name)).encode()
         if generator.random() < 0.01:
             value = BROKEN[generator.integers(len(BROKEN))]
-        else:
-            value = json.dumps(self._event(key, stream.name)).encode()
         self._producer.produce(stream.input_topic, value, key.encode(), int(partition))
 
     def _event(self, key: str, stream: str) -> dict[str, Any]:

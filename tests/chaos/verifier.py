@@ -81,8 +81,8 @@ def _wrong_letters(letters: Sequence[Message], expected: Mapping[int, Expected],
 
 
 def _letter(message: Message) -> tuple[int, int, str, bytes | None]:
-    headers = {name: bytes(value).decode() for name, value in message.headers() or [] if value is not None}
-    return int(headers["partition"]), int(headers["offset"]), headers["reason"], message.value()
+    headers = dict(message.headers() or [])
+    return int(headers["partition"] or -1), int(headers["offset"] or -1), bytes(headers["reason"]).decode(), message.value()
 
 
 def _judge_models(stream: StreamConfig, dtype: str, records: Sequence[Message], events: Sequence[Message], expected: Processor) -> Verdict:

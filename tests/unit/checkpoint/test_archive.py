@@ -77,8 +77,9 @@ def test_foreign_newer_and_damaged_files_are_refused() -> None:
 
 
 def test_another_learners_file_is_refused() -> None:
-    with pytest.raises(MismatchError, match=r"learner\.eta is 0\.002 in the checkpoint and 0\.5 in the configuration"):
-        list(restore(io.BytesIO(archive_of(learned(spec_of()))), spec_of(Fogd(frequencies=4, eta=0.5))))
+    with pytest.raises(MismatchError, match=r"learner\.eta is 0\.25 in the checkpoint and 0\.5 in the configuration"):
+        written = archive_of(learned(spec_of(Fogd(frequencies=4, eta=0.25))))
+        list(restore(io.BytesIO(written), spec_of(Fogd(frequencies=4, eta=0.5))))
 
 
 def test_adopted_models_replace_those_of_the_same_key_and_are_written_next() -> None:

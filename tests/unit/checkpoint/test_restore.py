@@ -1,13 +1,14 @@
 """What a partition's records say together: numbering, epochs, deletion, and everything that can be missing."""
 
 import msgspec
+import numpy as np
 import pytest
 from checkpoints import checkpoint, compacted, events, models, part, restored, spec_of
 
 from streamlearn.checkpoint.codec import Record, RecordName, decode, encode
 from streamlearn.checkpoint.errors import CheckpointError, MismatchError
 from streamlearn.checkpoint.restore import Restorer
-from streamlearn.checkpoint.snapshot import Checkpointer, Totals
+from streamlearn.checkpoint.snapshot import Checkpointer
 from streamlearn.learners.fourier import Fogd
 from streamlearn.learners.protocol import Task
 from streamlearn.processor import ModelSpec, Processor
@@ -71,12 +72,12 @@ def test_an_event_without_a_label_changes_nothing(partition: Partition) -> None:
 
 def test_the_header_says_what_people_ask_for(partition: Partition) -> None:
     partition.learn(1, keys=1)
-    mistakes = partition.processor.pool["learned"] // 2
-    records = list(partition.checkpointer.checkpoint(offset=20, time=1.5, mistakes=mistakes))
+    records = list(partition.checkpointer.checkpoint(offset=20, time=1.5))
     model = decode(records[0].value or b"").header.model
     assert model is not None
-    learned = int(partition.processor.pool["learned"][0])
-    assert (model.key, model.learner, model.learned, model.mistakes) == ("key/0", "fogd", learned, learned // 2)
+    learned, mistakes = (int(partition.processor.pool[name][0]) for name in ("learned", "mistakes"))
+    assert mistakes > 0
+    assert (model.key, model.learner, model.learned, model.mistakes) == ("key/0", "fogd", learned, mistakes)
 
 
 def test_versions_go_on_after_a_restore(partition: Partition) -> None:
@@ -203,10 +204,53 @@ def test_a_deleted_key_that_returns_is_a_new_model(partition: Partition) -> None
 def test_models_that_were_evicted_are_counted(partition: Partition) -> None:
     partition.learn(1)
     state = partition.checkpoint()
-    version = int(partition.processor.router.versions[partition.processor.router.slot("key/2")])
-    partition.processor.router.release(["key/2"])
-    partition.records += partition.checkpointer.checkpoint(offset=0, time=1.5, away=Totals(1, version))
+    router = partition.processor.router
+    router.evict(np.array([router.slot("key/2")]))
+    partition.learn(2, count=3, keys=1)
+    written = len(partition.records)
+    partition.checkpoint()
+    assert len(partition.records) == written + 2  # key/0 and the marker
+    back = models(restored(partition.records, partition.spec)[0])
+    assert back["key/2"] == state["key/2"]
+    assert back.keys() == state.keys()
+
+
+def test_models_that_were_evicted_before_their_checkpoint_are_written(partition: Partition) -> None:
+    partition.learn(1)
+    state, router = models(partition.processor), partition.processor.router
+    router.evict(np.array([router.slot("key/2"), router.slot("key/4")]))
+    assert (router.in_memory, router.away, len(router)) == (3, 2, 5)
+    partition.checkpoint()
     assert models(restored(partition.records, partition.spec)[0]) == state
+    written = len(partition.records)
+    partition.checkpoint()
+    assert len(partition.records) == written + 1  # the marker
+
+
+def test_a_new_epoch_writes_models_that_are_away(partition: Partition) -> None:
+    partition.learn(1)
+    state, router = models(partition.processor), partition.processor.router
+    partition.checkpoint()
+    router.evict(np.array([slot for _, slot in router][:3]))
+    partition.replace(partition.processor)
+    partition.checkpoint()
+    assert models(restored(partition.records, partition.spec)[0]) == state
+    assert restored(partition.records, partition.spec)[1].epoch == 2
+
+
+def test_a_restore_keeps_few_models_in_memory(partition: Partition) -> None:
+    partition.learn(1, count=200, keys=50)
+    state = partition.checkpoint()
+    restorer = Restorer(partition.spec, max_models=4)
+    for key, value in partition.records:
+        restorer.add(key, value)
+        assert restorer.processor.router.in_memory <= 4
+    restorer.finish()
+    assert restorer.processor.pool.slots <= 5
+    assert len(restorer.processor.router) == 50
+    for key, model in state.items():
+        restorer.processor.router.slot(key)
+        assert models(restorer.processor)[key] == model
 
 
 def test_models_without_a_marker_are_noticed(partition: Partition) -> None:

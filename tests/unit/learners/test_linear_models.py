@@ -9,13 +9,13 @@ from reference import syn_regression, syn_three_classes
 from streamlearn.learners.linear_models import LinearOgd, LinearPassiveAggressive, LinearPerceptron
 from streamlearn.learners.protocol import Learner, Task
 
-LEARNERS = [LinearPerceptron(), LinearPassiveAggressive(), LinearPassiveAggressive(variant="PA-II"), LinearOgd()]
+LEARNERS = [LinearPerceptron(), LinearPassiveAggressive(C=0.01), LinearPassiveAggressive(variant="PA-II", C=0.01), LinearOgd(eta=0.3)]
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_normalised_steps_do_not_depend_on_the_scale_of_the_features(scale: float) -> None:
     X, y = syn_three_classes()
-    learner = LinearOgd(intercept=False)
+    learner = LinearOgd(intercept=False, eta=0.3)
     scores = run(learner, X, y, Task.MULTICLASS, classes=3).scores
     np.testing.assert_allclose(run(learner, scale * X, y, Task.MULTICLASS, classes=3).scores, scores, rtol=1e-9, atol=1e-12)
 
@@ -39,7 +39,9 @@ def test_passive_aggressive_leaves_the_loss_it_promises(variant: str) -> None:
     assert abs(y[0] - again) - 0.05 == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.parametrize(("learner", "percent"), [(LinearPerceptron(), 17.0), (LinearPassiveAggressive(), 13.0), (LinearOgd(), 16.0)])
+@pytest.mark.parametrize(
+    ("learner", "percent"), [(LinearPerceptron(), 17.0), (LinearPassiveAggressive(C=0.01), 13.0), (LinearOgd(eta=0.3), 16.0)]
+)
 def test_wide_zero_one_data(learner: Learner, percent: float) -> None:
     """On dna (180 features of 0 and 1) the kernel Perceptron makes 20.5 % mistakes, kernel gradient descent 16.1 %."""
     X, y = datasets.dna().order(1)
@@ -48,7 +50,7 @@ def test_wide_zero_one_data(learner: Learner, percent: float) -> None:
 
 def test_regression_beats_the_mean() -> None:
     X, y = datasets.housing().order(1)
-    assert run(LinearOgd(), X, y, Task.REGRESSION).mean_squared_loss < 0.65 * y.var()
+    assert run(LinearOgd(eta=0.3), X, y, Task.REGRESSION).mean_squared_loss < 0.65 * y.var()
 
 
 @pytest.mark.parametrize("loss", ["squared", "l2"])
