@@ -111,8 +111,11 @@ def init(
 
 @config_app.command("check")
 def check_config(config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Validate a configuration and print what would run."""
+    """Validate a configuration, learners' hyper-parameters included, and print what would run."""
+    from streamlearn.warm import compile_config
+
     settings = load(config)
+    compile_config(settings)
     show = partial(console.print, highlight=False, markup=False)
     show(f"application {settings.app}: Kafka at {settings.kafka.bootstrap}, metrics at {settings.metrics.host}:{settings.metrics.port}")
     for stream in settings.streams:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from streamlearn.events.columns import EventFormat, Label
+from streamlearn.events.decode import Decoder
 from streamlearn.learners.pipeline import Pipeline, Scaling, TargetScaling
 from streamlearn.learners.protocol import Learner, Task
 from streamlearn.learners.registry import LEARNERS
@@ -118,6 +119,12 @@ class StreamConfig(_Section):
     learner: dict[str, Any] = {"name": "fogd"}
     memory: MemoryConfig = MemoryConfig()
 
+    @field_validator("labels")
+    @classmethod
+    def _labels_as_decoded(cls, labels: tuple[Label, ...]) -> tuple[Label, ...]:
+        """Whole numbers are integers, as in decoded events."""
+        return tuple(int(label) if isinstance(label, float) and label.is_integer() else label for label in labels)
+
     @field_validator("learner")
     @classmethod
     def _learner_is_known(cls, table: dict[str, Any]) -> dict[str, Any]:
@@ -136,6 +143,7 @@ class StreamConfig(_Section):
         if self.task not in learner.tasks:
             names = ", ".join(sorted(name for name, kind in LEARNERS.items() if self.task in kind.tasks))
             raise ValueError(f"learner {learner.name} is not for task = {self.task.value!r}; learners that are: {names}")
+        Decoder(self.event_format(), np.float32)  # a format that contradicts itself is refused here
         return self
 
     @property

@@ -2,25 +2,29 @@
 
 import numpy as np
 
-from streamlearn.config import Config, make_learner
+from streamlearn.config import Config, ConfigError, make_learner
 from streamlearn.events.columns import Events
 from streamlearn.learners.pipeline import Pipeline
 from streamlearn.learners.registry import LEARNERS
 from streamlearn.processor import ModelSpec, Processor
 
+EXAMPLE_DIM = 4  # kernels do not depend on the number of features
+
 
 def compile_config(config: Config) -> None:
-    """The kernels of a configuration's streams."""
+    """The kernels of a configuration's streams. Raises ConfigError where a learner refuses its hyper-parameters for the task."""
     for stream in config.streams:
-        spec = stream.model_spec(stream.dim or 4, config.worker.dtype)
-        learn_example(Processor(spec))
+        try:
+            learn_example(Processor(stream.model_spec(EXAMPLE_DIM, config.worker.dtype)))
+        except ValueError as error:
+            raise ConfigError(f"streams.{stream.name}.learner: {error}") from error
 
 
 def compile_all(name: str) -> None:
     """The kernels of a learner with default hyper-parameters, for all its tasks and both dtypes."""
     for task in sorted(LEARNERS[name].tasks):
         for dtype in (np.float32, np.float64):
-            spec = ModelSpec(pipeline=Pipeline(learner=make_learner({"name": name})), task=task, dim=4, dtype=np.dtype(dtype))
+            spec = ModelSpec(pipeline=Pipeline(learner=make_learner({"name": name})), task=task, dim=EXAMPLE_DIM, dtype=np.dtype(dtype))
             learn_example(Processor(spec))
 
 

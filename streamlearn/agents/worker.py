@@ -27,7 +27,7 @@ from streamlearn.kafka.sink import TransactionalSink
 from streamlearn.kafka.source import Source
 from streamlearn.metrics import Metrics
 from streamlearn.monitoring import MonitoringServer
-from streamlearn.warm import learn_example
+from streamlearn.warm import compile_config
 
 log = structlog.get_logger(__name__)
 
@@ -40,13 +40,12 @@ class StartError(Exception):
 
 
 def run(config: Config) -> int:
-    """Run a worker until SIGTERM or SIGINT; returns the process's exit code. Raises StartError."""
+    """Run a worker until SIGTERM or SIGINT; returns the process's exit code. Raises StartError, ConfigError."""
     started = time.monotonic()
     _require_topics(config)
-    streams = {stream.input_topic: Stream(stream, config.worker.dtype) for stream in config.streams}
-    for stream in streams.values():
-        learn_example(stream.processor())
+    compile_config(config)
     log.info("compiled", seconds=round(time.monotonic() - started, 2))
+    streams = {stream.input_topic: Stream(stream, config.worker.dtype) for stream in config.streams}
     return _serve(config, streams)
 
 
@@ -77,7 +76,7 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
 
 def _run_faust(config: Config, instance: str, folder: str, streams: dict[str, Stream], loop: LearningLoop, metrics: Metrics) -> int:
     consumer = consumer_properties(config.kafka.client_properties(), config.app, config.worker.instance, config.kafka.consumer)
-    app = faust_app(config, instance, folder)
+    app = faust_app(config, folder)
     channel = app.channel(maxsize=2)
     service = SourceService(
         lambda: Source(consumer, list(streams), loop),
@@ -102,13 +101,13 @@ def _ready(loop: LearningLoop) -> tuple[bool, str]:
     return loop.ready, "partitions are assigned and recovered" if loop.ready else "waiting for partitions, or recovering their models"
 
 
-def faust_app(config: Config, instance: str, folder: str) -> faust.App:
+def faust_app(config: Config, folder: str) -> faust.App:
     """The Faust application. Its own consumer reads the control topic only, so every worker has an id, and so a group, of its own.
 
     folder: where Faust makes the data folder that it insists on; nothing of ours goes into it.
     """
     return faust.App(
-        id=f"{config.app}-control-{instance}",
+        id=f"{config.app}-control-{uuid.uuid4().hex[:12]}",  # new at every start: what was asked of workers before it is not for it
         broker=[f"kafka://{host}" for host in config.kafka.bootstrap.split(",")],
         broker_credentials=_credentials(config),
         datadir=folder,

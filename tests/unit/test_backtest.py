@@ -46,7 +46,7 @@ def test_other_tasks(tmp_path: Path, task: str) -> None:
     X, y = syn_three_classes() if task == "multiclass" else syn_rows()
     np.savez(tmp_path / "data.npz", X=X, y=y)
     result = run(app, ["backtest", str(tmp_path / "data.npz"), "--learner", "ogd", "--set", f"eta={0.5 if task == 'multiclass' else 0.1}",
-                       "--dtype", "float64", "--json"])  # fmt: skip
+                       "--set", "sigma=1", "--dtype", "float64", "--json"])  # fmt: skip
     assert result.exit_code == 0, result.output
     (summary,) = summaries(result.stdout)
     assert summary["task"] == task
@@ -102,3 +102,10 @@ def test_init_check_and_learners(tmp_path: Path) -> None:
     assert "fogd" in run(app, ["learners"]).output
     assert "Algorithm 1" in run(app, ["learners", "fogd"]).output
     assert run(app, ["learners", "fgod"]).exit_code == 1
+
+
+def test_check_refuses_a_loss_of_another_task(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text('[[streams]]\nname = "s"\nnumeric = ["a"]\n[streams.learner]\nname = "fogd"\nloss = "squared"\n')
+    with pytest.raises(ConfigError, match=r"streams\.s\.learner: loss = 'squared' is not for binary streams"):
+        run(app, ["config", "check", "--config", str(path)], catch_exceptions=False)

@@ -76,6 +76,7 @@ def test_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ('label = "fraud"', 'label = "fraud"\ntask = "ranking"', "learner fogd is not for task = 'ranking'"),
         ("[kafka]", "[worker]\ncommit_interval = 0\n[kafka]", "worker.commit_interval = 0"),
         ("[kafka]", "[kafka", "is not TOML"),
+        ('key = "merchant"', 'key = "amount"', "amount"),
     ],
 )
 def test_errors_name_field_value_and_remedy(tmp_path: Path, old: str, new: str, told: str) -> None:
