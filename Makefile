@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-bench
 
 # BLAS threads only get in each other's way: a worker uses one core.
 export OPENBLAS_NUM_THREADS := 1
@@ -50,11 +51,17 @@ tools: ## the programs the tests need beside Java and Maven: from Debian's packa
 chaos: setup ## the long chaos schedule: hundreds of kills
 	$(RUN)/pytest -q tests/chaos --long
 
-bench: setup ## short form of all benchmarks, one table with targets and verdicts
+bench: setup $(PEERS)/.installed ## short form of all benchmarks, one table with targets and verdicts
 	$(RUN)/python -m benchmarks --quick
 
-bench-full: setup ## long form of all benchmarks
+bench-full: setup $(PEERS)/.installed ## long form of all benchmarks: an hour and a half
 	$(RUN)/python -m benchmarks
+
+# The programs that benchmarks compare with: in an environment of their own, the worker's stays as it is locked.
+$(PEERS)/.installed: benchmarks/requirements.lock
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.lock
+	touch $@
 
 COMPILE := $(RUN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
   --no-emit-trusted-host
@@ -71,4 +78,4 @@ clean-kernels: ## remove compiled kernels: needed after editing a kernel that ot
 	find streamlearn -name '*.nb[ci]' -delete
 
 clean: ## remove what was built
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

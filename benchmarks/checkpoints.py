@@ -58,26 +58,32 @@ def report(quick: bool) -> Report:
     seconds = [run.rate.seconds for run in with_them]
     return Report(
         "checkpoints",
-        f"MessagePack, d=20, FOGD D=400 (about 3.6 kB per model), one worker, one partition, {count:,} events per run ({spread(seconds)} s).",
+        f"MessagePack, d=20, FOGD D=400 (3.6 kB per model), one worker, one partition, {count:,} events per run ({spread(seconds)} s).",
         [
             Row(f"throughput lost to checkpoints every 10 s, {MODELS:,} models", cost, 10, "%", "lower", note=_note(with_them, without)),
             Row(f"recovery of {models:,} models, beyond the start of a fresh worker", recovered - fresh, 60 * models / MANY, "s", "lower"),
         ],
         [
-            Detail("Checkpoints", ("every", "events/s", "worker CPU us/event", "broker CPU us/event"), [_row("10 s", with_them), _row("never", without)]),
+            Detail(
+                "Checkpoints", ("every", "events/s", "worker CPU us/event", "broker CPU us/event"),
+                [_row("10 s", with_them), _row("never", without)],
+            ),
             Detail(
                 "Seconds from start to ready", ("worker", "seconds"),
-                [("without models", figure(fresh)), (f"{models:,} models, after a clean stop", figure(recovered)), (f"{models:,} models, killed before", figure(killed))],
+                [
+                    ("without models", figure(fresh)),
+                    (f"{models:,} models, after a clean stop", figure(recovered)),
+                    (f"{models:,} models, killed before", figure(killed)),
+                ],
             ),
         ],
     )  # fmt: skip
 
 
-def _row(name: str, runs: list[WorkerRun]) -> tuple[str, str, str, str]:
+def _row(name: str, runs: list[WorkerRun]) -> tuple[str, ...]:
     rates = [run.rate for run in runs]
-    return (
-        name, spread([r.per_second for r in rates]), spread([r.cpu_per_event for r in rates]), spread([r.broker_cpu_per_event for r in rates]),
-    )  # fmt: skip
+    columns = ([r.per_second for r in rates], [r.cpu_per_event for r in rates], [r.broker_cpu_per_event for r in rates])
+    return (name, *map(spread, columns))
 
 
 def _note(with_them: list[WorkerRun], without: list[WorkerRun]) -> str:

@@ -43,7 +43,9 @@ def measure(rig: Rig, commit_interval: float, seconds: float) -> Array:
 
 
 def _reader(bootstrap: str, topic: str) -> Consumer:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "latency-reader", "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "latency-reader", "isolation.level": "read_committed", "fetch.queue.backoff.ms": 5}
+    )
     consumer.assign([TopicPartition(topic, 0, 0)])
     return consumer
 

@@ -63,7 +63,7 @@ def pass_through(settings: Settings) -> None:
             producer.begin_transaction()
             began = time.monotonic()
         for message, value in zip(messages, values, strict=False):
-            produce(target, value, message.key(), message.partition())
+            produce(target, value, message.key(), message.partition() or 0)
         pending += len(messages)
         if pending and (pending >= settings.transaction or time.monotonic() - began > 1.0):
             producer.send_offsets_to_transaction(consumer.position(consumer.assignment()), consumer.consumer_group_metadata())

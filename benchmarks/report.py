@@ -73,13 +73,13 @@ def write(report: Report, folder: Path = RESULTS) -> Path:
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
 def figure(value: float) -> str:
     """Three significant digits, thousands separated."""
     if abs(value) >= 1000:
-        return f"{round(value, 2 - len(str(int(abs(value))))+1):,.0f}"
+        return f"{round(value, 2 - len(str(int(abs(value)))) + 1):,.0f}"
     return f"{value:.3g}"
 
 

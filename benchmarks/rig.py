@@ -70,17 +70,19 @@ class Rig:
         for deleted in self._admin.delete_topics(list(names)).values():
             deleted.result(30)
 
-    def fill(self, events: Events, partitions: int = 1) -> str:
+    def fill(self, events: Events, partitions: int = 1, compression: str = "lz4") -> str:
         """A new topic with these events, dealt out in turn or by key; returns its name."""
         topic = self.unique(f"{events.encoding}-{events.dim}-{events.keys}")
         self.make_topics([topic], partitions)
-        publish(self.bootstrap, topic, records(events), partitions)
+        publish(self.bootstrap, topic, records(events), partitions, compression)
         return topic
 
 
-def publish(bootstrap: str, topic: str, events: Iterable[Record], partitions: int) -> None:
+def publish(bootstrap: str, topic: str, events: Iterable[Record], partitions: int, compression: str) -> None:
     """Publish as fast as possible and wait for delivery. Events of a key share a partition; without keys they are dealt out in turn."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": "lz4", "queue.buffering.max.messages": 2_000_000})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": compression, "queue.buffering.max.messages": 2_000_000}
+    )
     for number, (key, value) in enumerate(events):
         partition = (number if key is None else int(key[1:])) % partitions
         while True:
@@ -147,7 +149,9 @@ class Worker(Program):
         self.config = Config(**{**tables, "metrics": {"port": self.port}})
         path = folder / f"{self.config.app}-{self.port}.toml"
         path.write_text("".join(f"{name} = {_toml(value)}\n" for name, value in {**tables, "metrics": {"port": self.port}}.items()))
-        super().__init__([sys.executable, "-m", "streamlearn", "worker", "--config", str(path)], folder, path.with_suffix(".log"), environment)
+        super().__init__(
+            [sys.executable, "-m", "streamlearn", "worker", "--config", str(path)], folder, path.with_suffix(".log"), environment
+        )
 
     def await_ready(self, timeout: float = PATIENCE) -> float:
         """Wait until /readyz says so; returns the seconds since the start of the process."""
@@ -173,7 +177,9 @@ class Worker(Program):
 
     def stages(self) -> dict[str, float]:
         """Seconds per stage of the loop so far."""
-        return {dict(labels)["stage"]: value for (name, labels), value in self.metrics().items() if name == "streamlearn_stage_seconds_total"}
+        return {
+            dict(labels)["stage"]: value for (name, labels), value in self.metrics().items() if name == "streamlearn_stage_seconds_total"
+        }
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(OSError, http.client.HTTPException):  # it does not listen yet
@@ -191,7 +197,9 @@ class Worker(Program):
 
 
 @contextlib.contextmanager
-def running(rig: Rig, tables: Tables, count: int = 1, partitions: int = 1, environment: Mapping[str, str] | None = None) -> Iterator[list[Worker]]:
+def running(
+    rig: Rig, tables: Tables, count: int = 1, partitions: int = 1, environment: Mapping[str, str] | None = None
+) -> Iterator[list[Worker]]:
     """Workers of one application: topics made, ended in good order, topics deleted."""
     config = Config(**tables)
     own = [topic for topic, kind in config.topic_kinds().items() if kind != "events"]

@@ -24,7 +24,10 @@ def alternate(rig: Rig, cases: Sequence[tuple[Case, int]], repeats: int) -> list
 def report(quick: bool) -> Report:
     count, repeats = (300_000, 1) if quick else (2_000_000, 3)
     keys = [(Case(f"{number:,} keys", Events(keys=number, count=count)), 1) for number in KEYS]
-    shares = [(Case(f"{workers} workers, {n} partitions", Events(count=count), partitions=n), workers) for n, workers in ((1, 1), (2, 1), (2, 2), (4, 2))]
+    shares = [
+        (Case(f"{workers} workers, {n} partitions", Events(count=count), partitions=n), workers)
+        for n, workers in ((1, 1), (2, 1), (2, 2), (4, 2))
+    ]
     with Rig() as rig:
         by_keys = alternate(rig, keys, repeats)
         by_workers = alternate(rig, shares, repeats)
@@ -39,8 +42,8 @@ def report(quick: bool) -> Report:
         ],
         [_detail([case for case, _ in (*keys, *shares)], [*by_keys, *by_workers])],
         [
-            "CPU of workers and broker is microseconds per event of all workers together: where both of a machine's cores are busy, events/s "
-            "cannot rise with a second worker, and equal CPU per event says that the work itself scales."
+            "CPU is that of all workers together, and of the broker. Where both cores of the machine are busy, events/s "
+            "cannot rise with a second worker; that CPU per event stays equal says that the work itself scales."
         ],
     )
 

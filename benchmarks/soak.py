@@ -1,6 +1,6 @@
 """A long run at half of the maximum rate while keys come and go: do memory, files, threads and lag stay flat?
 
-    python -m benchmarks soak [--minutes 30]
+python -m benchmarks soak
 """
 
 import time
@@ -51,7 +51,9 @@ def _sample(worker: Worker, check: Callable[[], None], seconds: float) -> list[S
         worker.check()
         check()
         held = usage(worker.pid)
-        samples.append(Sample(elapsed, held.resident / 1e6, held.descriptors, held.threads, worker.total("streamlearn_consumer_lag_events")))
+        samples.append(
+            Sample(elapsed, held.resident / 1e6, held.descriptors, held.threads, worker.total("streamlearn_consumer_lag_events"))
+        )
         time.sleep(INTERVAL)
     return samples
 
@@ -78,16 +80,20 @@ def report(quick: bool, minutes: float | None = None) -> Report:
     units = {"resident": "MB", "descriptors": "files", "threads": "threads", "lag": "events"}
     return Report(
         "soak",
-        f"{minutes:g} minutes at {rate:,.0f} events/s (measured maximum {most:,.0f}), {POPULATION:,} keys that come and go, {ALIVE:,} at a time, "
-        "checkpoints every 10 s, 2 partitions. Growth is that of a straight line through the second half of the run.",
+        f"{minutes:g} minutes at {rate:,.0f} events/s (measured maximum {most:,.0f}), {POPULATION:,} keys that come and go, "
+        f"{ALIVE:,} at a time, checkpoints every 10 s, 2 partitions. Growth is that of a straight line through the second half of the run.",
         [Row(f"growth of {name} over {minutes / 2:g} minutes", found[name][1], allowed[name], units[name], "lower") for name in found],
         [
             Detail(
                 "Second half", ("what", "mean", "growth", "allowed", "verdict"),
                 [
-                    (name, f"{figure(mean)} {units[name]}", figure(grown), figure(allowed[name]), "flat" if grown <= allowed[name] else "NOT FLAT")
+                    (name, f"{figure(mean)} {units[name]}", figure(grown), figure(allowed[name]), verdict(grown <= allowed[name]))
                     for name, (mean, grown) in found.items()
                 ],
             )
         ],
     )  # fmt: skip
+
+
+def verdict(flat: bool) -> str:
+    return "flat" if flat else "NOT FLAT"

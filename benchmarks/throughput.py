@@ -13,7 +13,7 @@ from benchmarks.passthrough import COMMIT_INTERVAL, WARM_UP
 from benchmarks.report import Detail, Report, Row, figure, spread
 from benchmarks.rig import Observer, Rate, Rig, between, follow, running, stream_tables
 
-FOGD = {"name": "fogd", "frequencies": 400, "sigma": 4.0, "eta": 1.0, "normalise": True}
+FOGD = {"name": "fogd", "frequencies": 400, "sigma": 4.0, "eta": 0.5, "normalise": True}
 RARELY = {"interval": 3600.0}  # checkpoints have a benchmark of their own
 
 
@@ -107,7 +107,7 @@ def cases(quick: bool) -> list[Case]:
         Case("MessagePack, 1,000 keys", Events("msgpack", keys=1000, count=count)),
         Case("MessagePack, d=54, FOGD D=1600", Events("msgpack", dim=54, count=small), {**FOGD, "frequencies": 1600}),
         Case("MessagePack, d=300, FOGD D=4000", Events("msgpack", dim=300, count=small // 6), {**FOGD, "frequencies": 4000}),
-        Case("MessagePack, d=20, ogd on raw features", Events("msgpack", count=count), {"name": "linear_ogd"}),
+        Case("MessagePack, d=20, ogd on raw features", Events("msgpack", count=count), {"name": "linear-ogd"}),
         Case("MessagePack, d=20, BOGD B=100", Events("msgpack", count=count // 2), {"name": "bogd", "budget": 100, "sigma": 4.0}),
     ]
 
@@ -129,7 +129,15 @@ def _note(compared: Comparison) -> str:
 
 
 def _rates(compared: Sequence[Comparison]) -> Detail:
-    header = ("case", "worker events/s", "pass-through events/s", "share", "worker CPU us/event", "pass-through CPU us/event", "broker CPU us/event")
+    header = (
+        "case",
+        "worker events/s",
+        "pass-through events/s",
+        "share",
+        "worker CPU us/event",
+        "pass-through CPU us/event",
+        "broker CPU us/event",
+    )
     return Detail("Rates: median (range)", header, [
         (
             c.case.what, spread([run.rate.per_second for run in c.worker]), spread([rate.per_second for rate in c.bound]), f"{c.share:.2f}",

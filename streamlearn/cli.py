@@ -21,6 +21,7 @@ from streamlearn import __version__, logs
 from streamlearn.bundled import TEMPLATE, event_file
 from streamlearn.config import Config, ConfigError, load, make_learner
 from streamlearn.kafka import topics as kafka_topics
+from streamlearn.learners.parameters import AUTO_WIDTH
 from streamlearn.learners.protocol import Task
 from streamlearn.learners.registry import LEARNERS
 from streamlearn.models import command as models_command
@@ -197,7 +198,9 @@ def backtest(
     label: Annotated[str | None, typer.Option(help="Label column of a CSV or TSV file; by default the last.")] = None,
     permutations: Annotated[Path | None, typer.Option(help=".npz file with `permutations`, one order of the rows per run.")] = None,
     runs: Annotated[int | None, typer.Option(min=1, help="Runs; by default all permutations, or one in the file's order.")] = None,
-    scaling: Annotated[str, typer.Option(help="Online scaling without --config: none (as in the papers), standard or min-max.")] = "none",
+    scaling: Annotated[
+        str, typer.Option(help="Online, without --config: none (as in the papers), standard or min-max. Targets: none or standard.")
+    ] = "none",
     dtype: Annotated[str, typer.Option(help="float32 or float64")] = "float32",
     seed: Annotated[int, typer.Option(help="Of random orders.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per learner.")] = False,
@@ -278,6 +281,8 @@ def learners(name: Annotated[str | None, typer.Argument(help="Learner to explain
         console.print(inspect.getdoc(LEARNERS[name]), highlight=False, markup=False)
         defaults = ", ".join(f"{field.name} = {field.default!r}" for field in dataclass_fields(LEARNERS[name]))  # type: ignore[arg-type]
         console.print(f"\nDefaults: {defaults}", highlight=False, markup=False)
+        if "sigma = 'auto'" in defaults:
+            console.print(f"\nsigma = auto: {AUTO_WIDTH}", highlight=False, markup=False)
 
 
 @app.command()

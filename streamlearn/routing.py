@@ -62,7 +62,7 @@ class Router:
         """Models on disk."""
         return 0 if self._spill is None else len(self._spill)
 
-    def keys(self) -> Iterator[str]:
+    def all_keys(self) -> Iterator[str]:
         """The keys of all models. Models may be evicted and come back in the meantime; a key may then come twice."""
         return chain(list(self._slots), () if self._spill is None else self._spill.keys())
 

@@ -46,6 +46,6 @@ def _ends(annotation: Any) -> list[Any]:
         return [False, True]
     if get_origin(annotation) is Annotated:
         number, *limits = get_args(annotation)
-        lowest = next((limit.ge for limit in limits if isinstance(limit, Ge)), None)
+        lowest: Any = next((limit.ge for limit in limits if isinstance(limit, Ge)), None)
         return [] if lowest is None else [number(lowest), number(lowest + 1)]
     return []

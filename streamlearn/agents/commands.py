@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
 import structlog
-from confluent_kafka import KafkaException
 from msgspec import Meta, Struct
 
 from streamlearn.agents.loop import LearningLoop
 from streamlearn.agents.partition import Change, ChangeError, PartitionModels
+from streamlearn.agents.recovery import add_record
 from streamlearn.agents.stream import Stream
 from streamlearn.checkpoint.archive import adopt
 from streamlearn.checkpoint.errors import CheckpointError
 from streamlearn.checkpoint.staging import is_staged
-from streamlearn.kafka.clients import Partition, kafka_error
+from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader, ReadError
 from streamlearn.processor import Processor
 
@@ -103,8 +103,6 @@ class ModelCommands:
             return "done", self._loop.change(Partition(stream.config.input_topic, command.partition), command.id, change)
         except (ChangeError, CheckpointError, ReadError) as error:
             return "refused", str(error)
-        except KafkaException as error:
-            return "refused", f"the models topic cannot be read: {kafka_error(error).str()}"
 
     def _prepare(self, stream: Stream, command: ModelCommand) -> Change:
         match command:
@@ -117,12 +115,9 @@ class ModelCommands:
 
     def _rollback(self, stream: Stream, command: Rollback) -> Change:
         restorer = stream.restorer(upto=command.checkpoint)
-        partition = Partition(stream.config.models_topic, command.partition)
         with self._open_reader() as reader:
-            low, _ = reader.bounds(partition)
-            for messages in reader.read(partition, low):
-                for message in messages:
-                    restorer.add(message.key(), message.value())
+            for message in reader.records(Partition(stream.config.models_topic, command.partition)):
+                add_record(restorer, message)
         marker = restorer.finish()
         if marker is None:
             raise CheckpointError("there is no checkpoint yet")

@@ -206,8 +206,9 @@ class LearningLoop:
 
     def _produce(self, models: PartitionModels, outcome: Outcome, values: Sequence[bytes]) -> None:
         stream, (topic, number) = models.stream.config, models.partition
-        for message, value in zip(outcome.accepted, values, strict=True):
-            self._sink.produce(stream.output_topic, number, message.key(), value, message.timestamp()[1])
+        keys = [message.key() for message in outcome.accepted]
+        timestamps = [message.timestamp()[1] for message in outcome.accepted]
+        self._sink.produce_all(stream.output_topic, number, keys, values, timestamps)
         for row, reason, detail in outcome.rejected:
             message = outcome.messages[row]
             headers: dict[str, str | bytes | None] = {
@@ -280,7 +281,7 @@ class LearningLoop:
     def _start_again(self) -> None:
         """After an abort the models are ahead of the committed offsets: recover them all, and fetch from there."""
         self._metrics.aborted()
-        self._attached.restart({partition: models.committed for partition, models in self._models.items()})
+        self._attached.restart({partition: max(models.committed, models.earliest) for partition, models in self._models.items()})
         self.generation += 1
         for recovery in self._recoveries.values():
             recovery.close()

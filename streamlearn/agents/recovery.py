@@ -46,11 +46,12 @@ def _read_checkpoint(models: PartitionModels, reader: PartitionReader, restorer:
     low, _ = reader.bounds(partition)
     for messages in reader.read(partition, low):
         for message in messages:
-            _add(restorer, message)
+            add_record(restorer, message)
         yield
 
 
-def _add(restorer: Restorer, message: Message) -> None:
+def add_record(restorer: Restorer, message: Message) -> None:
+    """Hand a record to a restorer; an error says where the record is. Raises CheckpointError."""
     try:
         restorer.add(message.key(), message.value())
     except CheckpointError as error:

@@ -190,14 +190,23 @@ def _execute(app: faust.App, service: SourceService) -> int:
 def _require_topics(config: Config) -> None:
     consumer = Consumer(reader_properties(config.kafka.client_properties()), logger=client_logger())
     try:
-        existing = set(consumer.list_topics(timeout=10).topics)
+        topics = consumer.list_topics(timeout=10).topics
     except Exception as error:
         raise StartError(f"no broker answers at kafka.bootstrap = {config.kafka.bootstrap!r}: {error}") from error
     finally:
         consumer.close()
-    missing = [topic for topic in config.topic_kinds() if topic not in existing]
+    missing = [topic for topic in config.topic_kinds() if topic not in topics]
     if missing:
         raise StartError(f"topics are missing: {', '.join(missing)}; `streamlearn topics apply` makes them")
+    partitions = {name: len(topic.partitions) for name, topic in topics.items()}
+    for stream in config.streams:
+        wanted = partitions[stream.input_topic]
+        for topic in (stream.output_topic, stream.models_topic):
+            if partitions[topic] != wanted:
+                raise StartError(
+                    f"{topic} has {partitions[topic]} partitions, {stream.input_topic} has {wanted}; a worker writes the partition that it "
+                    "reads, so they must be equal. `streamlearn topics apply` adds partitions where they are too few"
+                )
 
 
 def _credentials(config: Config) -> CredentialsT | None:

@@ -68,7 +68,7 @@ def export(archive: ArchiveWriter, restored: Processor, marker: Marker, keys: Se
     Raises KeyError naming a key without a model.
     """
     router = restored.router
-    there = set(router.keys())
+    there = set(router.all_keys())
     chosen = there if keys is None else set(keys)
     for missing in sorted(chosen - there):
         raise KeyError(missing)
@@ -104,7 +104,7 @@ def adopt(target: Processor, source: Processor, keys: Sequence[str] | None = Non
     if theirs != ours:
         raise MismatchError("; ".join(differences(theirs, ours)))
     _number_classes_alike(target, source)
-    chosen = [key for key in set(source.router.keys()) if keys is None or key in keys]
+    chosen = [key for key in set(source.router.all_keys()) if keys is None or key in keys]
     for start in range(0, len(chosen), _BLOCK):
         _copy(target, source, chosen[start : start + _BLOCK])
     return len(chosen)

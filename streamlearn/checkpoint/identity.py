@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -73,7 +73,8 @@ def _described(part: Any, prefix: str) -> Iterator[tuple[str, Value]]:
         if is_dataclass(value):
             yield from _described(value, f"{prefix}{field.name}.")
         else:
-            yield f"{prefix}{field.name}", _value(float(value) if hints[field.name] is float else value)
+            is_real = float in (hints[field.name], *get_args(hints[field.name])) and isinstance(value, int)
+            yield f"{prefix}{field.name}", _value(float(value) if is_real else value)
 
 
 def _value(value: Any) -> Value:

@@ -19,12 +19,14 @@ _ONE, _HALF = np.float32(1.0), np.float32(0.5)
 
 # pi as the sum of two float32. A multiple of the first, subtracted with one rounding, leaves an exact difference.
 _PI, _REST_OF_PI, _PER_PI = np.float32(math.pi), np.float32(math.pi - float(np.float32(math.pi))), np.float32(1.0 / math.pi)
-_LARGEST_ANGLE = np.float32(2.0**14)  # above, the multiple may be the second nearest, and r beyond what the polynomials are for
+_LARGEST_ANGLE = 2.0**14  # above, the multiple may be the second nearest, and r beyond what the polynomials are for
 _NO_ANGLE = 1e30  # above, an angle says nothing any more
 
 # sin r = r (1 + r^2 S(r^2)), cos r = 1 + r^2 (r^2 C(r^2) - 1/2), |r| <= 1.003 pi/2
 _S0, _S1, _S2, _S3 = (np.float32(c) for c in (-0.16666656732559204, 0.008333011530339718, -0.0001980620581889525, 2.599144636405981e-06))
-_C0, _C1, _C2, _C3 = (np.float32(c) for c in (0.041666656732559204, -0.0013888563262298703, 2.4768922230578028e-05, -2.6185819024249213e-07))
+_C0, _C1, _C2, _C3 = (
+    np.float32(c) for c in (0.041666656732559204, -0.0013888563262298703, 2.4768922230578028e-05, -2.6185819024249213e-07)
+)
 
 # log 2 as the sum of two float32, the first with so few bits that its multiples are exact
 _LOG2, _REST_OF_LOG2, _PER_LOG2 = np.float32(0.693359375), np.float32(math.log(2.0) - 0.693359375), np.float32(1.0 / math.log(2.0))
@@ -43,7 +45,7 @@ def scaled_cos_sin(angles: Array, scale: float, cosines: Array, sines: Array) ->
     Absolute error over scale: at most 2e-7 in float32.
     """
     if angles.itemsize == 4:
-        _polynomial_cos_sin(angles, np.float32(scale), cosines, sines)
+        _polynomial_cos_sin(angles, scale, cosines, sines)
         if not _sum_of_squares(angles) <= _LARGEST_ANGLE * _LARGEST_ANGLE:  # the cheapest sign that one of them may be beyond
             _library_cos_sin(angles, _LARGEST_ANGLE, scale, cosines, sines)
     else:
@@ -57,7 +59,7 @@ def exponentials(values: Array, factor: float) -> None:
     0 where that is below exp(-87) in float32.
     """
     if values.itemsize == 4:
-        _polynomial_exponentials(values, np.float32(factor))
+        _polynomial_exponentials(values, factor)
     else:
         for i in range(len(values)):
             values[i] = math.exp(factor * values[i])
@@ -83,10 +85,10 @@ def _sum_of_squares(values: Array) -> float:
     total = values.dtype.type(0.0)
     for i in range(len(values)):
         total += values[i] * values[i]
-    return total
+    return float(total)
 
 
-@elementary
+@kernel
 def _library_cos_sin(angles: Array, above: float, scale: float, cosines: Array, sines: Array) -> None:
     for i in range(len(angles)):
         if not abs(angles[i]) <= above:
@@ -98,8 +100,9 @@ def _library_cos_sin(angles: Array, above: float, scale: float, cosines: Array, 
 @elementary
 def _polynomial_exponentials(values: Array, factor: float) -> None:
     """x = n log 2 + r, and 2^n is made of its bits."""
+    rate = np.float32(factor)
     for i in range(len(values)):
-        x = factor * values[i]
+        x = rate * values[i]
         bounded = x if x >= _SMALLEST_EXPONENT else _SMALLEST_EXPONENT
         rounded = np.float32(bounded * _PER_LOG2 + _ROUND)
         n = rounded - _ROUND

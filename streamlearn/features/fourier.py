@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, inlined, kernel
 from streamlearn.features.elementary import scaled_cos_sin
-from streamlearn.features.product import product
+from streamlearn.features.tiles import product
 
 BLOCK = 96  # rows projected at a time: enough for a wide matrix to be read seldom, few enough for the angles to stay in the cache
 
@@ -42,10 +42,10 @@ def projections(X: Array, frequencies: Array) -> Iterator[tuple[slice, Array]]:
 @kernel
 def project_row(x: Array, frequencies: Array, angles: Array) -> None:
     """angles = x @ frequencies for one stored row x [dim], inside a kernel where no batch can be projected at once."""
-    product(x.reshape(1, len(x)), frequencies, angles.reshape(1, len(angles)))
+    product(x[np.newaxis, :], frequencies, angles[np.newaxis, :])
 
 
-@kernel
+@inlined
 def fourier_row(angles: Array, scale: float, z: Array) -> None:
     """z [2 D] = scale * ([cos angles_i]_i followed by [sin angles_i]_i); an angle beyond 1e30 counts as 0, so z is finite."""
     count = len(angles)

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, inlined, kernel
 
 CLIP = 8.0  # standard deviations; one absurd value must not dominate a kernel
+LARGEST_FEATURE = 1e140  # features count as at most this, so that sums of squared differences do not overflow
 LARGEST_TARGET = 1e30  # targets and predictions count as at most this, so that neither statistics nor float32 scores overflow
 
 
@@ -16,13 +17,14 @@ def standardise(X: Array, learned: Array, slots: Array, count: Array, mean: Arra
         if learned[i]:
             count[s] += 1
             for j in range(X.shape[1]):
-                difference = X[i, j] - mean[s, j]
+                x = _bounded(X[i, j])
+                difference = x - mean[s, j]
                 mean[s, j] += difference / count[s]
-                m2[s, j] += difference * (X[i, j] - mean[s, j])
+                m2[s, j] += difference * (x - mean[s, j])
         for j in range(X.shape[1]):
             z = 0.0
             if m2[s, j] > 0.0:
-                z = (X[i, j] - mean[s, j]) / np.sqrt(m2[s, j] / count[s])
+                z = (_bounded(X[i, j]) - mean[s, j]) / np.sqrt(m2[s, j] / count[s])
             out[i, j] = min(max(z, -CLIP), CLIP)
 
 
@@ -33,13 +35,18 @@ def normalise_range(X: Array, learned: Array, slots: Array, low: Array, high: Ar
         s = slots[i]
         if learned[i]:
             for j in range(X.shape[1]):
-                low[s, j] = min(low[s, j], X[i, j])
-                high[s, j] = max(high[s, j], X[i, j])
+                low[s, j] = min(low[s, j], _bounded(X[i, j]))
+                high[s, j] = max(high[s, j], _bounded(X[i, j]))
         for j in range(X.shape[1]):
             z = 0.0
             if high[s, j] > low[s, j]:
-                z = (X[i, j] - low[s, j]) / (high[s, j] - low[s, j])
+                z = (_bounded(X[i, j]) - low[s, j]) / (high[s, j] - low[s, j])
             out[i, j] = min(max(z, 0.0), 1.0)
+
+
+@inlined
+def _bounded(x: float) -> float:
+    return min(max(x, -LARGEST_FEATURE), LARGEST_FEATURE)
 
 
 @kernel

@@ -5,13 +5,16 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 
 ROWS = 32  # labelled events after which the width is fixed; the median of their 496 distances is known to some per cent
-FACTOR = 0.7  # of the median distance: see benchmarks/results/defaults.md
+FACTOR = 0.7  # width over median distance: best on average over learners and streams, see benchmarks/results/defaults.md
+CLASSES_FACTOR = 0.45  # the same for more than two classes, whose regions are smaller
 LARGEST = 1e30  # divided features stay within +-this, so that differences of float32 numbers stay finite
 
 
 @kernel
-def divide_by_width(X: Array, learned: Array, slots: Array, manhattan: bool, rows: Array, count: Array, width: Array, out: Array) -> None:
-    """out = X / width of each row's model, width being FACTOR times the median distance between its first ROWS labelled events.
+def divide_by_width(
+    X: Array, learned: Array, slots: Array, factor: float, manhattan: bool, rows: Array, count: Array, width: Array, out: Array,
+) -> None:  # fmt: skip
+    """out = X / width of each row's model, width being `factor` times the median distance between its first ROWS labelled events.
 
     It is found anew when a labelled event makes their number a power of two, before that event is divided, and fixed at ROWS; until
     then rows [slots, ROWS, dim] keeps them, afterwards zeros. Pairs of equal events do not count, and while there is no other pair the
@@ -23,7 +26,8 @@ def divide_by_width(X: Array, learned: Array, slots: Array, manhattan: bool, row
             rows[s, count[s]] = X[i]
             count[s] += 1
             if count[s] & (count[s] - 1) == 0:
-                width[s] = _median_distance(rows[s, : count[s]], manhattan, width[s])
+                distance = _median_distance(rows[s, : count[s]], manhattan)
+                width[s] = factor * distance if distance > 0.0 else width[s]
             if count[s] == ROWS:
                 rows[s] = 0.0
         for j in range(X.shape[1]):
@@ -31,7 +35,8 @@ def divide_by_width(X: Array, learned: Array, slots: Array, manhattan: bool, row
 
 
 @kernel
-def _median_distance(rows: Array, manhattan: bool, otherwise: float) -> float:
+def _median_distance(rows: Array, manhattan: bool) -> float:
+    """Of the pairs of rows that differ; 0 if none do."""
     count = len(rows)
     distances = np.empty(count * (count - 1) // 2)
     found = 0
@@ -44,4 +49,4 @@ def _median_distance(rows: Array, manhattan: bool, otherwise: float) -> float:
             if 0.0 < distance < np.inf:
                 distances[found] = distance if manhattan else np.sqrt(distance)
                 found += 1
-    return FACTOR * float(np.median(distances[:found])) if found else otherwise
+    return float(np.median(distances[:found])) if found else 0.0

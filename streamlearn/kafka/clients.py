@@ -27,7 +27,6 @@ class Partition(NamedTuple):
 def consumer_properties(connection: Properties, group: str, instance: str | None, overrides: Properties) -> dict[str, Property]:
     """The input consumer: offsets go into transactions only, eager assignment, memory bounded."""
     properties: dict[str, Property] = {
-        "auto.offset.reset": "earliest",
         "fetch.queue.backoff.ms": 5,  # the default of a second adds that much latency once the local queue was full
         "queued.max.messages.kbytes": 65536,
         "partition.assignment.strategy": "roundrobin",
@@ -38,6 +37,7 @@ def consumer_properties(connection: Properties, group: str, instance: str | None
         "group.id": group,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",  # events that retention deleted before they were predicted must not be left out silently
         "isolation.level": "read_committed",
     }
     if instance is not None:

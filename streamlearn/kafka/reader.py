@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from streamlearn.kafka.clients import Partition, Properties, client_logger, kafka_error, reader_properties
 
 STALL = 60.0  # seconds without a message or the partition's end before a read gives up
+POLL = 0.02  # seconds a batch is collected
 CONNECT = 10.0  # seconds to learn a topic's partitions
 
 
@@ -43,9 +44,18 @@ class PartitionReader:
         return [Partition(topic, number) for number in sorted(found)]
 
     def bounds(self, partition: Partition) -> tuple[int, int]:
-        """(first offset of the log, offset after its last record)."""
-        low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=STALL)
+        """(first offset of the log, offset after its last record). Raises ReadError."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=STALL)
+        except KafkaException as error:
+            raise ReadError(f"{partition.topic} [{partition.partition}] cannot be read: {kafka_error(error).str()}") from error
         return low, high
+
+    def records(self, partition: Partition) -> Iterator[Message]:
+        """All committed records that a partition has now. Raises ReadError."""
+        low, _ = self.bounds(partition)
+        for messages in self.read(partition, low):
+            yield from messages
 
     def read(self, partition: Partition, start: int, end: int | None = None, batch: int = 2000) -> Iterator[list[Message]]:
         """Batches (empty ones while it waits) of the committed records from offset `start` to before `end` (None: the end as it is now).
@@ -58,7 +68,7 @@ class PartitionReader:
         self._consumer.assign([TopicPartition(*partition, start)])
         waited_since = time.monotonic()
         while True:
-            messages = self._consumer.consume(batch, 0.2)
+            messages = self._consumer.consume(batch, POLL)
             records, reached = _records(messages, partition, end)
             if records:
                 waited_since = time.monotonic()

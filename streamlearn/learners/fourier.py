@@ -8,7 +8,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row
-from streamlearn.features.product import product
+from streamlearn.features.tiles import product
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
@@ -21,8 +21,8 @@ class Fogd:
 
     Source: Lu et al., Algorithm 1 (binary), 3 (multi-class) and FOGD-R (regression, where the threshold epsilon is on
     |y - f|).
-    Cost per event 2 d D + O(D outputs) flops; memory 2 D outputs itemsize bytes per model, and d D itemsize shared by
-    all models.
+    Cost per event 2 d D + O(D outputs) flops; memory 2 D outputs itemsize + outputs bytes per model, and d D itemsize
+    shared by all models.
 
     frequencies: D, >= 1. sigma: kernel width, > 0, or auto. eta: constant step size, > 0; without normalisation ||z||^2
     = D, so it belongs near 1/D; default 1/D, or 0.2/D for regression, normalised 1 or 0.2. loss: hinge, smooth-hinge or

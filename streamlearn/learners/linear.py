@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, inlined, kernel
 
 RELATIVE_STEP = 0.03  # of the step that minimises the loss of one event
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-@kernel
+@inlined
 def linear_outputs(weights: Array, z: Array, f: Array) -> None:
     """f_c = weights[c] . z for weights [outputs, features]."""
     for c in range(len(f)):
@@ -18,7 +18,7 @@ def linear_outputs(weights: Array, z: Array, f: Array) -> None:
         f[c] = total
 
 
-@kernel
+@inlined
 def gradient_step(weights: Array, eta: float, slopes: Array, z: Array) -> None:
     """weights[c] -= eta * slopes[c] * z."""
     for c in range(len(slopes)):
@@ -28,12 +28,20 @@ def gradient_step(weights: Array, eta: float, slopes: Array, z: Array) -> None:
                 weights[c, j] -= step * z[j]
 
 
-@kernel
+@inlined
 def dot(a: Array, b: Array) -> float:
     total = a.dtype.type(0.0)
     for j in range(len(a)):
         total += a[j] * b[j]
     return float(total)
+
+
+@inlined
+def bounded_dot(a: Array, b: Array) -> float:
+    """a . b as a score: held to what its type can hold, and 0 where its terms overflow in both directions."""
+    largest = 3e38 if a.itemsize == 4 else 1e308
+    total = dot(a, b)
+    return 0.0 if np.isnan(total) else min(max(total, -largest), largest)
 
 
 @kernel

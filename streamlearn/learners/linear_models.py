@@ -44,7 +44,7 @@ class LinearPerceptron:
     name: ClassVar[str] = "linear-perceptron"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    eta: Positive = 0.1
+    eta: Positive = 0.01
     epsilon: NonNegative = 0.1
     intercept: bool = True
 
@@ -76,7 +76,7 @@ class LinearPassiveAggressive:
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     variant: Variant = "PA-I"
-    C: Positive = 0.01
+    C: Positive = 0.02
     epsilon: NonNegative = 0.1
     intercept: bool = True
 
@@ -100,15 +100,15 @@ class LinearOgd:
     features nor on their scale. For the squared loss a step is never longer than 2 / ||z||^2, beyond which it would enlarge the error
     it corrects. Features are clipped to +-1e9. Cost per event O(d outputs); memory (d + 1) outputs itemsize + outputs bytes per model.
 
-    eta: step size, > 0; normalised, useful between 0.05 and 1. normalise: see above. loss: hinge, smooth-hinge or
-    logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone without updates (squared, eps), >=
-    0. intercept: learn a constant term, as the weight of a feature that is always 1.
+    eta: step size, > 0; default 1, or 0.1 for regression, meant for normalised steps. normalise: see above. loss:
+    hinge, smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone without
+    updates (squared, eps), >= 0. intercept: learn a constant term, as the weight of a feature that is always 1.
     """
 
     name: ClassVar[str] = "linear-ogd"
     tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    eta: Positive = 0.3
+    eta: Positive | None = None
     loss: str = ""  # "": logistic, or squared for regression
     epsilon: NonNegative = 0.1
     normalise: bool = True
@@ -124,7 +124,8 @@ class LinearOgd:
         task = pool.shape.task
         aim = objective(task, self.loss or ("squared" if task is Task.REGRESSION else "logistic"), epsilon=self.epsilon)
         rule = _NORMALISED if self.normalise else _CONSTANT
-        _learn(aim, rule, self.eta, pool["known"], pool["weights"], slots, X, y, scores)
+        eta = self.eta or (0.1 if task is Task.REGRESSION else 1.0)
+        _learn(aim, rule, eta, pool["known"], pool["weights"], slots, X, y, scores)
 
 
 def _fields(shape: Shape, intercept: bool) -> dict[str, Field]:

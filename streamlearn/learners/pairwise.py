@@ -13,7 +13,7 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row, projections
 from streamlearn.features.generator import initial_state, pick, uniform
-from streamlearn.learners.linear import descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
+from streamlearn.learners.linear import bounded_dot, descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -260,7 +260,7 @@ def _learn_strata(
     for i in range(len(slots)):
         s, z = slots[i], Z[i]
         w = weights[s, 0]
-        scores[i, 0] = dot(w, z)
+        scores[i, 0] = bounded_dot(w, z)
         if np.isnan(y[i]):
             continue
         own = 1 if y[i] > 0.0 else 0
@@ -282,7 +282,7 @@ def _learn_samples(
     for i in range(len(slots)):
         s, x = slots[i], X[i]
         w = weights[s, 0]
-        scores[i, 0] = dot(w, x)
+        scores[i, 0] = bounded_dot(w, x)
         if np.isnan(y[i]):
             continue
         own = 1 if y[i] > 0.0 else 0
@@ -304,7 +304,7 @@ def _learn_reservoirs(
     for i in range(len(slots)):
         s, x = slots[i], X[i]
         w = weights[s, 0]
-        scores[i, 0] = dot(w, x)
+        scores[i, 0] = bounded_dot(w, x)
         if np.isnan(y[i]):
             continue
         own = 1 if y[i] > 0.0 else 0

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le
 
+from streamlearn.features.width import CLASSES_FACTOR, FACTOR, ROWS
+
 Positive = Annotated[float, Gt(0)]
 NonNegative = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Ge(0), Le(1)]
@@ -11,6 +13,12 @@ Count = Annotated[int, Ge(1), Le(1_000_000)]
 Seed = Annotated[int, Ge(0), Le(2**32 - 1)]
 KernelName = Literal["gaussian", "laplacian", "cauchy"]
 Width = Positive | Literal["auto"]  # of a kernel; auto: a pipeline divides the features by the width it finds, see features/width.py
+
+AUTO_WIDTH = (
+    f"every model divides its scaled features by {FACTOR} (multi-class: {CLASSES_FACTOR}) times the median distance between its "
+    f"first {ROWS} labelled events, and the kernel's own width is 1. "
+    "Lengths among the hyper-parameters, delta and theta, are then in units of it."
+)
 
 
 def has_auto_width(learner: object) -> bool:

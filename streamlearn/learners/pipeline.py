@@ -8,7 +8,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.scaling import normalise_range, restore_targets, standardise, standardise_targets
-from streamlearn.features.width import ROWS, divide_by_width
+from streamlearn.features.width import CLASSES_FACTOR, FACTOR, ROWS, divide_by_width
 from streamlearn.learners.parameters import has_auto_width
 from streamlearn.learners.protocol import Field, Learner, Pool, Shape, Task
 
@@ -90,7 +90,8 @@ class Pipeline:
             return X
         divided = np.empty_like(X)
         manhattan = getattr(self.learner, "kernel", "gaussian") == "laplacian"
-        divide_by_width(X, learned, slots, manhattan, pool["width_rows"], pool["width_events"], pool["width"], divided)
+        factor = CLASSES_FACTOR if pool.shape.task is Task.MULTICLASS else FACTOR
+        divide_by_width(X, learned, slots, factor, manhattan, pool["width_rows"], pool["width_events"], pool["width"], divided)
         return divided
 
     @property

@@ -40,7 +40,7 @@ class Projectron:
     budget: Count = 100
     residual: Residual = 0.0
     sigma: Width = "auto"
-    eta: Positive = 0.2
+    eta: Positive = 0.1
     epsilon: NonNegative = 0.1
     kernel: KernelName = "gaussian"
 
@@ -66,7 +66,8 @@ class ProjectronPlusPlus:
 
     Source: Orabona, Keshet and Caputo (2009); Lu et al., section 7, with U = sqrt((B + 1) / ln(B + 1)) / 4. A margin error
     never adds a support vector: it moves by tau = min(loss / ||projection||^2, 1) within the span, provided that
-    2 loss - tau ||projection||^2 - 2 U ||rest|| >= 0. Everything else, cost and memory included, as Projectron.
+    2 loss - tau ||projection||^2 - 2 U ||rest|| >= 0. Everything else as Projectron: cost
+    per event O(B d), plus O(B^2) for an update; memory (d + outputs + B) B itemsize + outputs + 8 bytes per model.
 
     budget: B, >= 1. residual: squared norm of the rest up to which a mistake is projected before the budget is full,
     in [0, 1). sigma: kernel width, > 0, or auto. kernel: gaussian, laplacian or cauchy.

@@ -6,9 +6,9 @@ vectorises.
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, elementary, exact, kernel
+from streamlearn.features.compiled import Array, elementary, exact, inlined, kernel
 from streamlearn.features.elementary import exponentials
-from streamlearn.learners.linear import dot
+from streamlearn.features.tiles import absolute_distances, squared_distances
 from streamlearn.learners.protocol import Field, Shape
 
 GAUSSIAN, LAPLACIAN, CAUCHY = range(3)
@@ -25,61 +25,57 @@ def support_fields(shape: Shape, budget: int) -> dict[str, Field]:
     }
 
 
-@kernel
+@inlined
 def kernel_row(code: int, sigma: float, support: Array, size: int, x: Array, row: Array) -> None:
     """row[b] = k(support vector b, x) for b < size.
 
     gaussian exp(-||.||^2 / (2 sigma^2)); laplacian exp(-||.||_1 / sigma); cauchy prod_j 1 / (1 + (./sigma)_j^2).
     """
-    used = row[:size]
     if code == CAUCHY:
-        _cauchy_row(sigma, support, x, used)
+        _cauchy_row(sigma, support, size, x, row)
         return
-    _distances(code == LAPLACIAN, support, x, used)
-    rate = 1.0 / sigma if code == LAPLACIAN else 0.5 / (sigma * sigma)
-    exponentials(used, -min(rate, _LARGEST_RATE))
+    if code == GAUSSIAN:
+        squared_distances(x, support, size, row)
+        rate = 0.5 / (sigma * sigma)
+    else:
+        absolute_distances(x, support, size, row)
+        rate = 1.0 / sigma
+    exponentials(row[:size], -min(rate, _LARGEST_RATE))
 
 
 @kernel
-def _distances(absolute: bool, support: Array, x: Array, row: Array) -> None:
-    """row[b] = sum of squared or absolute differences. Four features at a time, so that row is read and written a quarter as often."""
-    dim, size = len(x), len(row)
-    row[:] = 0.0
-    for j in range(0, dim - 3, 4):
-        column_0, column_1, column_2, column_3 = support[j, :size], support[j + 1, :size], support[j + 2, :size], support[j + 3, :size]
-        x_0, x_1, x_2, x_3 = x[j], x[j + 1], x[j + 2], x[j + 3]
-        if absolute:
-            for b in range(size):
-                row[b] += abs(column_0[b] - x_0) + abs(column_1[b] - x_1) + abs(column_2[b] - x_2) + abs(column_3[b] - x_3)
-        else:
-            for b in range(size):
-                d_0, d_1, d_2, d_3 = column_0[b] - x_0, column_1[b] - x_1, column_2[b] - x_2, column_3[b] - x_3
-                row[b] += d_0 * d_0 + d_1 * d_1 + d_2 * d_2 + d_3 * d_3
-    for j in range(dim - dim % 4, dim):
-        column, x_j = support[j, :size], x[j]
-        for b in range(size):
-            difference = abs(column[b] - x_j)
-            row[b] += difference if absolute else difference * difference
-
-
-@kernel
-def _cauchy_row(sigma: float, support: Array, x: Array, row: Array) -> None:
-    width = x.dtype.type(sigma)
-    row[:] = 1.0
+def _cauchy_row(sigma: float, support: Array, size: int, x: Array, row: Array) -> None:
+    one, width = x.dtype.type(1.0), x.dtype.type(sigma)
+    row[:size] = 1.0
     for j in range(len(x)):
-        for b in range(len(row)):
+        for b in range(size):
             difference = (support[j, b] - x[j]) / width
-            row[b] /= x.dtype.type(1.0) + difference * difference
+            row[b] /= one + difference * difference
+
+
+@inlined
+def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
+    """f_c = sum_b coefficients[b, c] row[b]."""
+    if len(f) > 1:
+        _expansions(row, coefficients, size, f)
+        return
+    total = row.dtype.type(0.0)
+    for b in range(size):
+        total += coefficients[b, 0] * row[b]
+    f[0] = total
 
 
 @elementary
-def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
-    """f_c = sum_b coefficients[b, c] row[b]; in the order of b for several outputs, so that their number does not matter."""
-    if len(f) == 1:
-        f[0] = dot(coefficients.reshape(coefficients.size)[:size], row[:size])
-        return
+def _expansions(row: Array, coefficients: Array, size: int, f: Array) -> None:
+    """In the order of b, four at a time, whatever the number of outputs: a model's bits must not change when classes are added."""
     f[:] = 0.0
-    for b in range(size):
+    for b in range(0, size - 3, 4):
+        row_0, row_1, row_2, row_3 = row[b], row[b + 1], row[b + 2], row[b + 3]
+        for c in range(len(f)):
+            f[c] += (coefficients[b, c] * row_0 + coefficients[b + 1, c] * row_1) + (
+                coefficients[b + 2, c] * row_2 + coefficients[b + 3, c] * row_3
+            )
+    for b in range(size - size % 4, size):
         for c in range(len(f)):
             f[c] += coefficients[b, c] * row[b]
 

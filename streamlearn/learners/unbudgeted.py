@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
+from streamlearn.learners.losses import Objective, class_fields, mistakes_only, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, expansion, kernel_row, store, support_fields
@@ -19,10 +19,10 @@ class Perceptron:
 
     Source: Freund and Schapire (1999); Lu et al., section 7. Regression steps by eta * sign(y - f) while |y - f| >
     epsilon.
-    Cost per event O(n d) and memory (d + outputs) * n * itemsize + 8 bytes for n updates so far: it grows without end.
+    Cost per event O(n d) and memory (d + outputs) * n * itemsize + outputs + 8 bytes for n updates so far: it grows without end.
 
     sigma: kernel width, > 0, or auto. eta: size of an update, > 0 (binary and multi-class predictions do not depend on
-    it); default 1, or 0.2 for regression. epsilon: half-width of the zone without updates (regression), >= 0. kernel:
+    it); default 1, or 0.1 for regression. epsilon: half-width of the zone without updates (regression), >= 0. kernel:
     gaussian, laplacian or cauchy.
     """
 
@@ -41,17 +41,16 @@ class Perceptron:
         return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        loss = "eps" if pool.shape.task is Task.REGRESSION else "perceptron"
-        _gradient_descent(self, objective(pool.shape.task, loss, epsilon=self.epsilon), pool, slots, X, y, scores)
+        eta = self.eta or (0.1 if pool.shape.task is Task.REGRESSION else 1.0)
+        _gradient_descent(self, mistakes_only(pool.shape.task, self.epsilon), eta, pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ogd:
     """Kernel online gradient descent: every event with a loss becomes a support vector with coefficient -eta * slope. No budget.
 
-    Source: Kivinen et al. (2004) without decay; Lu et al., section 7. Cost per event O(n d) and memory (d + outputs) *
-    n * itemsize + 8
-    bytes for n updates so far: it grows without end.
+    Source: Kivinen et al. (2004) without decay; Lu et al., section 7. Cost per event O(n d) and memory
+    (d + outputs) * n * itemsize + outputs + 8 bytes for n updates so far: it grows without end.
 
     sigma: kernel width, > 0, or auto. eta: constant step size, > 0; default 1, or 0.2 for regression. loss: hinge,
     smooth-hinge or logistic; squared, l1, l2 or eps for regression. epsilon: half-width of the zone without updates
@@ -75,12 +74,14 @@ class Ogd:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
-        _gradient_descent(self, objective(pool.shape.task, loss, epsilon=self.epsilon), pool, slots, X, y, scores)
+        aim, eta = objective(pool.shape.task, loss, epsilon=self.epsilon), step_size(self.eta, pool.shape.task)
+        _gradient_descent(self, aim, eta, pool, slots, X, y, scores)
 
 
-def _gradient_descent(learner: Perceptron | Ogd, aim: Objective, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+def _gradient_descent(
+    learner: Perceptron | Ogd, aim: Objective, eta: float, pool: Pool, slots: Array, X: Array, y: Array, scores: Array
+) -> None:
     pool.reserve(support=int(pool["size"][slots].max(initial=0)) + len(slots))
-    eta = step_size(learner.eta, pool.shape.task)
     _descend(
         aim, KERNELS[learner.kernel], width_of(learner.sigma), eta, pool["known"], pool["support"], pool["coefficients"],
         pool["size"], slots, X, y, scores,

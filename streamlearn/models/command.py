@@ -31,7 +31,7 @@ ERRORS = (ModelsError, CheckpointError, ReadError, ControlError)
 """What these commands raise for people to act on."""
 
 _PATIENCE = 60.0
-_HEADINGS = {"partition": "part", "mistake_rate": "mistakes", "age_seconds": "age [s]"}
+_HEADINGS = {"partition": "part", "mistake_rate": "mistakes", "age_seconds": "age (s)"}
 _LONG = ("key", "detail", "shape")
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="Configuration file (TOML).")]

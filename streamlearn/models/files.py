@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from streamlearn.agents.recovery import add_record
 from streamlearn.agents.stream import Stream
 from streamlearn.checkpoint.archive import ArchiveWriter, export, read_archive, restore
 from streamlearn.checkpoint.codec import Record, decode
-from streamlearn.checkpoint.errors import CheckpointError
 from streamlearn.checkpoint.marker import Marker
 from streamlearn.checkpoint.snapshot import Checkpointer
 from streamlearn.checkpoint.staging import stage, unstage
@@ -65,7 +65,7 @@ def read_sections(path: Path, running: Stream, keys: Sequence[str]) -> Iterator[
     """
     with path.open("rb") as file:
         for number, (processor, marker) in enumerate(restore(file, running.spec, running.shared, running.config.memory.max_models)):
-            processor.router.release([key for key in set(processor.router.keys()) if keys and key not in keys])
+            processor.router.release([key for key in set(processor.router.all_keys()) if keys and key not in keys])
             if len(processor.router) or not keys:
                 checkpointer = Checkpointer(processor)
                 checkpointer.begin_epoch()
@@ -137,12 +137,7 @@ def _export(reader: PartitionReader, running: Stream, archive: ArchiveWriter, ke
 def _restored(reader: PartitionReader, running: Stream, partition: Partition, moment: Moment) -> tuple[Processor, Marker | None]:
     upto = None if moment == Moment() else moment.marker(read_contents(reader, partition)).checkpoint
     restorer = running.restorer(upto)
-    low, _ = reader.bounds(partition)
-    for messages in reader.read(partition, low):
-        for message in messages:
-            try:
-                restorer.add(message.key(), message.value())
-            except CheckpointError as error:
-                raise error.at(*partition, message.offset() or 0) from None
+    for message in reader.records(partition):
+        add_record(restorer, message)
     marker = restorer.finish()
     return restorer.processor, marker

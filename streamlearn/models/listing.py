@@ -112,10 +112,8 @@ class Description:
 def read_contents(reader: PartitionReader, partition: Partition, key: str | None = None) -> Contents:
     """The markers and newest models of a partition, or of one key. Raises CheckpointError with the record's place, ReadError."""
     contents = Contents(partition.partition, key)
-    low, _ = reader.bounds(partition)
-    for messages in reader.read(partition, low):
-        for message in messages:
-            contents.add(message)
+    for message in reader.records(partition):
+        contents.add(message)
     contents.finish()
     return contents
 

@@ -31,7 +31,7 @@ def forget_membership(app: str) -> None:
     def commit_as_nobody(self: TransactionalSink, offsets: Mapping[Partition, int], _: object) -> None:
         commit(self, offsets, nobody.consumer_group_metadata())
 
-    TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign]
+    TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign, assignment]
 
 
 SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "forget-membership": forget_membership}

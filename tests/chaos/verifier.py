@@ -81,8 +81,8 @@ def _wrong_letters(letters: Sequence[Message], expected: Mapping[int, Expected],
 
 
 def _letter(message: Message) -> tuple[int, int, str, bytes | None]:
-    headers = dict(message.headers() or [])
-    return int(headers["partition"] or -1), int(headers["offset"] or -1), bytes(headers["reason"]).decode(), message.value()
+    headers = {name: value.decode() for name, value in message.headers() or [] if isinstance(value, bytes)}
+    return int(headers["partition"]), int(headers["offset"]), headers["reason"], message.value()
 
 
 def _judge_models(stream: StreamConfig, dtype: str, records: Sequence[Message], events: Sequence[Message], expected: Processor) -> Verdict:

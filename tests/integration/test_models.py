@@ -1,6 +1,8 @@
 """Models in the hands of people: looked at, exported, imported, put back and deleted while workers run, and away from memory."""
 
+import itertools
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +55,7 @@ class Application:
 
     def publish(self, stream: StreamConfig, events: Sequence[Row]) -> None:
         """Publish events and wait until they are learned and checkpointed."""
-        publish(self.bootstrap, stream.input_topic, [Record(event["user"].encode(), json.dumps(event).encode()) for event in events])
+        publish(self.bootstrap, stream.input_topic, records(events))
         with GroupWatcher(self.bootstrap, self.config.app) as group:
             group.await_end([stream.input_topic])
             committed = group.committed(stream.input_topic)
@@ -89,12 +91,8 @@ class Reference:
     """The plain computation of one partition, in parts, so that models can be changed in between."""
 
     def __init__(self, stream: StreamConfig) -> None:
-        self._stream = stream
         self._decoder = Decoder(stream.event_format(), np.dtype("float32"))
-        self.processor = self.fresh()
-
-    def fresh(self) -> Processor:
-        return Processor(self._stream.model_spec(self._decoder.dim, "float32"))
+        self.processor = Processor(stream.model_spec(self._decoder.dim, "float32"))
 
     def learn(self, messages: Sequence[Message]) -> list[Published]:
         """What must be published about these messages, in part."""
@@ -110,6 +108,10 @@ class Reference:
 
 def briefly(predictions: Sequence[Published]) -> list[Published]:
     return [{name: prediction[name] for name in ("offset", "key", "score", "learned")} for prediction in predictions]
+
+
+def records(events: Sequence[Row]) -> list[Record]:
+    return [Record(event["user"].encode(), json.dumps(event).encode()) for event in events]
 
 
 def clicks(count: int, seed: int, keys: int = 10) -> list[Row]:
@@ -170,14 +172,52 @@ def test_models_are_put_back_to_an_earlier_checkpoint(application: Application, 
     published, predicted = application.input(application.old), application.predictions(application.old)
     for number, messages in published.items():
         reference = Reference(application.old)
-        expected = reference.learn(messages[: then[number]])
-        processor = reference.processor
         forgotten = Reference(application.old)
+        expected = reference.learn(messages[: then[number]])
         forgotten.learn(messages[: then[number]])
-        expected += forgotten.learn(messages[then[number] : now[number]])
-        reference.processor = processor
-        expected += reference.learn(messages[now[number] :])
+        expected += forgotten.learn(messages[then[number] : now[number]]) + reference.learn(messages[now[number] :])
         assert len(messages) > 300
+        assert briefly(predicted[number]) == expected
+
+
+def test_models_are_put_back_while_events_arrive(application: Application, workers: Workers) -> None:
+    workers.start(application.file).await_ready()
+    application.publish(application.old, clicks(500, seed=1))
+    then = {row["partition"]: row for row in application.rows("list", "--checkpoints")}
+    going_on = threading.Event()
+
+    def trickle() -> None:
+        for seed in itertools.count(2):
+            if going_on.is_set():
+                return
+            publish(application.bootstrap, application.old.input_topic, records(clicks(200, seed)))
+            time.sleep(0.05)
+
+    publisher = threading.Thread(target=trickle)
+    publisher.start()
+    try:
+        time.sleep(1)
+        for number, row in then.items():
+            arguments = ["--partition", str(number), "--checkpoint", str(row["checkpoint"]), "--yes"]
+            assert [answer["outcome"] for answer in application.rows("rollback", *arguments)] == ["done"]
+        time.sleep(1)
+    finally:
+        going_on.set()
+        publisher.join()
+    application.publish(application.old, clicks(100, seed=1))
+
+    changed: dict[int, int] = {}
+    for row in application.rows("list", "--checkpoints"):
+        if row["epoch"] == 2:
+            changed.setdefault(row["partition"], row["offset"])
+    published, predicted = application.input(application.old), application.predictions(application.old)
+    for number, messages in published.items():
+        start, now = then[number]["offset"], changed[number]
+        assert start < now < len(messages)
+        back, forgotten = Reference(application.old), Reference(application.old)
+        expected = back.learn(messages[:start])
+        forgotten.learn(messages[:start])
+        expected += forgotten.learn(messages[start:now]) + back.learn(messages[now:])
         assert briefly(predicted[number]) == expected
 
 
@@ -257,6 +297,38 @@ def test_models_are_put_back_to_a_file(application: Application, workers: Worker
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(Exception, match="truncated"):
         application.run("import", str(path))
+
+
+@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
+def test_few_models_in_memory_change_nothing(
+    broker: LocalBroker, unique: Callable[[str], str], workers: Workers, tmp_path: Path, kill: bool
+) -> None:
+    application = Application(broker, unique("app"), tmp_path, memory={"max_models": 5})
+    worker = workers.start(application.file).await_ready()
+    application.publish(application.old, clicks(2000, seed=1, keys=200))
+    if kill:
+        worker.kill()
+    else:
+        assert worker.stop() == 0
+    worker = workers.start(application.file).await_ready()
+    application.publish(application.old, clicks(2000, seed=2, keys=200))
+
+    def figure(name: str) -> float:
+        return sum(float(line.split()[-1]) for line in worker.get("/metrics")[1].splitlines() if line.startswith(f"streamlearn_{name}{{"))
+
+    gauges = {"measured_events": 4000, "models": 5 * PARTITIONS, "models_spilled": 200 - 5 * PARTITIONS}
+    eventually(lambda: {name: figure(name) for name in gauges} == gauges, f"the metrics {gauges}")
+    assert figure("model_evictions_total") - figure("model_returns_total") >= 200 - 5 * PARTITIONS
+    assert figure("model_returns_total") > 0
+    assert len(application.rows("list", "--limit", "1000")) == 200
+
+    predicted = application.predictions(application.old)
+    for number, messages in application.input(application.old).items():
+        assert briefly(predicted[number]) == Reference(application.old).learn(messages)
+    path = tmp_path / "models"
+    assert "wrote 200 models" in application.run("export", str(path))
+    assert [row["outcome"] for row in application.rows("import", str(path), stream=application.new)] == ["done"] * PARTITIONS
+    assert len(application.rows("list", "--limit", "1000", stream=application.new)) == 200
 
 
 def test_a_deleted_model_is_gone_for_good(application: Application, workers: Workers) -> None:

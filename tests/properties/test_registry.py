@@ -15,7 +15,7 @@ from variants import hyper_parameters, small, variants
 
 from streamlearn.checkpoint.state import pack, unpack, write
 from streamlearn.features.compiled import Array
-from streamlearn.learners.pipeline import Scaling
+from streamlearn.learners.pipeline import Pipeline, Scaling
 from streamlearn.learners.protocol import Learner, Pool, Shape, Task
 from streamlearn.learners.registry import LEARNERS
 from streamlearn.processor import Processor
@@ -60,8 +60,10 @@ def hostile_stream(task: Task, dtype: type) -> Stream:
     """Every finite value that could hurt: zeros, the largest, the smallest, rows again and again, targets beyond float32."""
     generator = np.random.default_rng(1)
     limits = np.finfo(dtype)
-    values = np.array([0.0, 1.0, 1e-30, 1e30, np.sqrt(float(limits.max)), float(limits.max), float(limits.tiny), float(limits.smallest_subnormal)])
-    X = generator.normal(size=(HOSTILE, DIM)).astype(dtype)
+    values = np.array(
+        [0.0, 1.0, 1e-30, 1e30, np.sqrt(float(limits.max)), float(limits.max), float(limits.tiny), float(limits.smallest_subnormal)]
+    )
+    X: Array = generator.normal(size=(HOSTILE, DIM)).astype(dtype)
     odd = generator.random(HOSTILE) < 0.5
     X[odd] = (generator.choice(values, (HOSTILE, DIM)) * generator.choice([-1.0, 1.0], (HOSTILE, DIM))).astype(dtype)[odd]
     X = X[np.maximum(np.arange(HOSTILE) - np.where(generator.random(HOSTILE) < 0.3, generator.integers(0, 50, HOSTILE), 0), 0)]
@@ -174,7 +176,11 @@ def test_growth_of_the_pool_changes_nothing(kind: type[Learner], task: Task, dty
     """Slots, outputs and support vectors: all there from the start, more than are used, or added as they are needed."""
     data = stream(task, dtype)
     for learner in variants(kind, task):
-        fixed, roomy, growing = pool_of(learner, task, dtype), pool_of(learner, task, dtype), pool_of(learner, task, dtype, slots=0, outputs=2)
+        fixed, roomy, growing = (
+            pool_of(learner, task, dtype),
+            pool_of(learner, task, dtype),
+            pool_of(learner, task, dtype, slots=0, outputs=2),
+        )
         roomy.add(5)
         roomy.reserve(outputs=2 * CLASSES if task is Task.MULTICLASS else 1, support=100)
         expected, width = play(fixed, data), fixed.shape.outputs
@@ -254,6 +260,16 @@ def test_no_finite_event_poisons_a_variant(kind: type[Learner], task: Task, dtyp
         for name in pool.names:
             assert np.isfinite(pool[name]).all(), f"{learner}: {name} after event {_first_poisoned(learner, task, dtype, data)}"
         assert not (np.isnan(scores) | np.isposinf(scores)).any(), learner
+
+
+@pytest.mark.parametrize("scaling", ["standard", "min-max"])
+@every_dtype
+def test_no_finite_event_poisons_the_scaling(scaling: Scaling, dtype: type) -> None:
+    pipeline = Pipeline(learner=small(LEARNERS["fogd"]), scaling=scaling)
+    pool = pool_of(pipeline, Task.BINARY, dtype)
+    assert np.isfinite(play(pool, hostile_stream(Task.BINARY, dtype))).all()
+    for name in pool.names:
+        assert np.isfinite(pool[name]).all(), name
 
 
 def _first_poisoned(learner: Learner, task: Task, dtype: type, data: Stream) -> str:

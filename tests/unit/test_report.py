@@ -27,5 +27,5 @@ def test_the_page_shows_every_learner_and_the_curves(tmp_path: Path) -> None:
 
 def test_regression_has_losses(tmp_path: Path) -> None:
     X, y = syn_rows()
-    made = study(make_learner({"name": "ogd", "eta": 0.1}), Task.REGRESSION, Arrays(X, y, None), dtype="float64")
+    made = study(make_learner({"name": "ogd", "sigma": 1, "eta": 0.1}), Task.REGRESSION, Arrays(X, y, None), dtype="float64")
     assert "0.12857" in write_report([made], tmp_path).read_text()

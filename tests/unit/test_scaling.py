@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from streamlearn.features.compiled import Array
-from streamlearn.features.scaling import CLIP, normalise_range, standardise
+from streamlearn.features.scaling import CLIP, LARGEST_TARGET, normalise_range, restore_targets, standardise, standardise_targets
+from streamlearn.learners.fourier import Fogd
+from streamlearn.learners.pipeline import Pipeline
+from streamlearn.learners.protocol import Pool, Shape, Task
 
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 20), st.integers(1, 4)), elements=st.floats(-1e6, 1e6, width=32))
 
@@ -47,3 +50,51 @@ def test_normalise_range(X: Array) -> None:
         low, high = X[: i + 1].min(axis=0), X[: i + 1].max(axis=0)
         spread = np.where(high > low, high - low, 1.0)
         assert out[i] == pytest.approx(np.where(high > low, (row - low) / spread, 0.0))
+
+
+def standardised_targets(y: Array) -> tuple[Array, Array, Array]:
+    count, mean, m2 = np.zeros(1, np.int64), np.zeros(1), np.zeros(1)
+    out, centres, spreads = np.empty_like(y), np.empty_like(y), np.empty_like(y)
+    standardise_targets(y, np.zeros(len(y), np.int64), count, mean, m2, out, centres, spreads)
+    return out, centres, spreads
+
+
+def test_targets_are_scaled_by_those_so_far_and_predictions_by_those_before() -> None:
+    y = 1000.0 + 50.0 * np.random.default_rng(0).normal(size=40)
+    y[[0, 7, 20]] = np.nan
+    out, centres, spreads = standardised_targets(y)
+    for i in range(len(y)):
+        before, so_far = y[:i][~np.isnan(y[:i])], y[: i + 1][~np.isnan(y[: i + 1])]
+        assert centres[i] == pytest.approx(before.mean() if len(before) else 0.0)
+        assert spreads[i] == pytest.approx(before.std() if len(before) else 0.0, abs=1e-6)
+        if np.isnan(y[i]):
+            assert np.isnan(out[i])
+        elif len(so_far) > 1:
+            assert out[i] == pytest.approx((y[i] - so_far.mean()) / so_far.std())
+        else:
+            assert out[i] == 0.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extreme_targets_and_scores_stay_finite(dtype: type) -> None:
+    y = np.array([0.0, 1e300, -1e300, 1e-300, 5.0])
+    out, centres, spreads = standardised_targets(y)
+    scores: Array = np.full((5, 1), np.finfo(dtype).max, dtype)
+    restore_targets(scores, centres, spreads)
+    assert np.isfinite([*out, *centres, *spreads, *scores[:, 0]]).all()
+    assert np.abs(scores).max() <= np.float64(dtype(LARGEST_TARGET))
+
+
+def test_a_pipeline_learns_standardised_targets_in_their_own_units() -> None:
+    generator = np.random.default_rng(1)
+    X = generator.normal(size=(600, 3))
+    y = 5e4 + 3e3 * np.sin(X[:, 0])
+    studies = {}
+    for scaling in ("none", "standard"):
+        pipeline = Pipeline(learner=Fogd(frequencies=50), target_scaling=scaling)
+        pool = Pool(pipeline, Shape(3, Task.REGRESSION, np.dtype(np.float64)), slots=1)
+        scores = np.empty((len(X), 1))
+        pipeline.step(pool, np.zeros(len(X), np.int64), X, y, scores)
+        studies[scaling] = float(np.mean((scores[100:, 0] - y[100:]) ** 2)) / y.var()
+    assert studies["standard"] < 0.3
+    assert studies["none"] > 2 * studies["standard"]

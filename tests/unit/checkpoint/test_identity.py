@@ -42,7 +42,7 @@ def test_every_difference_is_named(name: str, spec: ModelSpec) -> None:
 
 def test_a_difference_names_both_sides() -> None:
     written, configured = (describe(spec, shared_of(spec)) for spec in (BASE, CHANGES["pipeline.learner.eta"]))
-    assert differences(written, configured) == ["pipeline.learner.eta is 0.002 in the checkpoint and 0.003 in the configuration"]
+    assert differences(written, configured) == ["pipeline.learner.eta is null in the checkpoint and 0.003 in the configuration"]
 
 
 def test_random_maps_are_part_of_it() -> None:

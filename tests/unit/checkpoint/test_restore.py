@@ -124,7 +124,7 @@ def test_a_model_that_knows_too_many_classes_is_refused() -> None:
 def test_another_learner_is_refused_with_both_sides_named(partition: Partition) -> None:
     partition.learn(1)
     partition.checkpoint()
-    with pytest.raises(MismatchError, match=r"learner\.eta is 0\.002 in the checkpoint and 0\.5 in the configuration"):
+    with pytest.raises(MismatchError, match=r"learner\.eta is null in the checkpoint and 0\.5 in the configuration"):
         restored(partition.records, spec_of(Fogd(frequencies=4, eta=0.5)))
 
 
@@ -247,10 +247,10 @@ def test_a_restore_keeps_few_models_in_memory(partition: Partition) -> None:
         assert restorer.processor.router.in_memory <= 4
     restorer.finish()
     assert restorer.processor.pool.slots <= 5
-    assert len(restorer.processor.router) == 50
-    for key, model in state.items():
-        restorer.processor.router.slot(key)
-        assert models(restorer.processor)[key] == model
+    assert len(restorer.processor.router) == len(state) > 40
+    for name, model in state.items():
+        restorer.processor.router.slot(name)
+        assert models(restorer.processor)[name] == model
 
 
 def test_models_without_a_marker_are_noticed(partition: Partition) -> None:
@@ -287,7 +287,7 @@ def test_a_stale_model_is_noticed(partition: Partition) -> None:
 
 def test_missing_chunks_are_noticed() -> None:
     partition = Partition(spec_of(Fogd(frequencies=64)))
-    partition.checkpointer = Checkpointer(partition.processor, limit=850)
+    partition.checkpointer = Checkpointer(partition.processor, limit=1000)
     partition.learn(1, keys=1)
     partition.checkpoint()
     assert decode(partition.records[0].value or b"").header.chunks == 2

@@ -11,8 +11,10 @@ from streamlearn.learners.pairwise import OgdPair
 from streamlearn.learners.protocol import Learner, Pool, Task
 from streamlearn.quality import auc
 
+SIGMA = 3**0.5  # gamma = 1/d of the synthetic stream
+
 VARIANTS = [
-    Koil(budget=20, replacement=replacement, compensate=compensate)
+    Koil(sigma=SIGMA, budget=20, replacement=replacement, compensate=compensate)
     for replacement in ("fifo", "reservoir")
     for compensate in (False, True)
 ]  # fmt: skip
@@ -59,9 +61,9 @@ def test_state_describes_one_expansion(learner: Koil) -> None:
     vectors, coefficients, labels = expansion(pool)
     assert pool["stored"][0].tolist() == [20, 20]
     assert [int(np.sum(labels == label)) for label in (-1.0, 1.0)] == [20, 20]
-    np.testing.assert_allclose(pool["gram"][0], gaussian(vectors, vectors, np.sqrt(3)), rtol=1e-12)
+    np.testing.assert_allclose(pool["gram"][0], gaussian(vectors, vectors, SIGMA), rtol=1e-12)
     score = run(learner, X[:401], y[:401], Task.RANKING).scores[400, 0]
-    assert score == pytest.approx((coefficients @ gaussian(vectors, X[400:401], np.sqrt(3)))[0])
+    assert score == pytest.approx((coefficients @ gaussian(vectors, X[400:401], SIGMA))[0])
 
 
 def test_fifo_stores_the_newest() -> None:
@@ -94,5 +96,5 @@ def test_ranks_what_a_linear_learner_cannot(learner: Learner) -> None:
 def test_defaults_rank_german() -> None:
     X, y = german().order(1)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
-    scores = run(Koil(), X, y, Task.RANKING).scores[:, 0]
+    scores = run(Koil(sigma=12**0.5), X, y, Task.RANKING).scores[:, 0]
     assert auc(scores[500:], y[500:]) > 0.68

@@ -99,7 +99,7 @@ class TestFullPairwiseGradient:
         assert result.pool["members"][0].max() == 1
 
     def test_fourier_features_approach_the_kernel(self) -> None:
-        frequencies = Fpogd(frequencies=50_000).shared(Shape(6, Task.RANKING, np.dtype(np.float64)))["frequencies"]
+        frequencies = Fpogd(frequencies=50_000, sigma=3**0.5).shared(Shape(6, Task.RANKING, np.dtype(np.float64)))["frequencies"]
         differences = (self.X[:20, None] - self.X[None, :20]) @ frequencies
         gamma = 1 / 6
         exact = np.exp(-gamma * np.sum((self.X[:20, None] - self.X[None, :20]) ** 2, axis=2))
@@ -184,7 +184,8 @@ def second_half_auc(result: Run) -> float:
 
 
 @pytest.mark.parametrize("learner", [
-    Fpogd(), Fpogd(replacement="reservoir"), Fpogd(map="linear"), OgdPair(), Kar(), Oam(), Oam(update="gradient"),
+    Fpogd(sigma=12**0.5), Fpogd(sigma=12**0.5, replacement="reservoir"), Fpogd(map="linear"),
+    OgdPair(), Kar(), Oam(), Oam(update="gradient"),
 ], ids=str)  # fmt: skip
 def test_defaults_rank_german(learner: Learner) -> None:
     """Standardised german, untuned: well above chance after 500 events (a batch logistic regression reaches about 0.79)."""

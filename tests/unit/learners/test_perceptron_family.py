@@ -89,7 +89,7 @@ def test_regression_trace(learner: Learner, mean_squared_loss: float, updates: i
 
 
 def test_norma_trace() -> None:
-    result = run(Norma(), *syn_regression(), Task.REGRESSION)
+    result = run(Norma(eta=0.03), *syn_regression(), Task.REGRESSION)
     assert result.mean_squared_loss == pytest.approx(0.178377563962, abs=5e-13)
     assert result.pool["size"][0] == 248
 
@@ -132,7 +132,7 @@ def test_projectron_plus_plus_never_fails_a_run_of_dna() -> None:
 
 
 def test_norma_housing_permutations() -> None:
-    losses = [run(Norma(sigma=8.0), *datasets.housing().order(i), Task.REGRESSION).mean_squared_loss for i in range(1, 21)]
+    losses = [run(Norma(sigma=8.0, eta=0.03), *datasets.housing().order(i), Task.REGRESSION).mean_squared_loss for i in range(1, 21)]
     assert np.mean(losses) == pytest.approx(0.04329, abs=5e-6)
     assert np.std(losses, ddof=1) == pytest.approx(0.00065, abs=5e-6)
 
