@@ -38,7 +38,7 @@ types: setup
 	$(RUN)/mypy
 
 unit: setup
-	$(RUN)/pytest -q tests/unit tests/properties
+	$(RUN)/pytest -q --numprocesses 2 --dist worksteal tests/unit tests/properties
 
 test: check tools ## every test, on a real Apache Kafka that is fetched and started
 	$(RUN)/pytest -q tests/integration tests/chaos

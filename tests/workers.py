@@ -278,10 +278,23 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     """Offset after the last record of each partition, records of open transactions included."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "foreign-reader", "isolation.level": "read_uncommitted"})
     try:
-        partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        return {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in partitions}
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=30)[1] for number in partitions(consumer, topic)
+        }
     finally:
         consumer.close()
+
+
+def partitions(consumer: Consumer, topic: str) -> list[int]:
+    """The topic's partitions; waits for those of a topic that was made just now. Raises TimeoutError."""
+    found: list[int] = []
+
+    def known() -> bool:
+        found[:] = sorted(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
+        return bool(found)
+
+    eventually(known, f"the partitions of {topic} being known")
+    return found
 
 
 class GroupWatcher:
@@ -299,8 +312,7 @@ class GroupWatcher:
 
     def committed(self, topic: str) -> dict[int, int]:
         """By partition; 0 where nothing is committed."""
-        partitions = self._consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        answer = self._consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=30)
+        answer = self._consumer.committed([TopicPartition(topic, number) for number in partitions(self._consumer, topic)], timeout=30)
         return {position.partition: max(0, position.offset) for position in answer}
 
     def await_end(self, topics: Sequence[str], timeout: float = PATIENCE) -> None:

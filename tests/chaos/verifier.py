@@ -81,7 +81,7 @@ def _wrong_letters(letters: Sequence[Message], expected: Mapping[int, Expected],
 
 
 def _letter(message: Message) -> tuple[int, int, str, bytes | None]:
-    headers = {name: value.decode() for name, value in message.headers() or [] if isinstance(value, bytes)}
+    headers = {str(name): bytes(value or b"").decode() for name, value in message.headers() or []}  # type: ignore[str-unpack, arg-type]
     return int(headers["partition"]), int(headers["offset"]), headers["reason"], message.value()
 
 

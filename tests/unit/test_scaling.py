@@ -6,10 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from streamlearn.evaluation.study import spec_for
+from streamlearn.events.files import Arrays
 from streamlearn.features.compiled import Array
 from streamlearn.features.scaling import CLIP, LARGEST_TARGET, normalise_range, restore_targets, standardise, standardise_targets
 from streamlearn.learners.fourier import Fogd
-from streamlearn.learners.pipeline import Pipeline
+from streamlearn.learners.pairwise import OgdPair
+from streamlearn.learners.pipeline import Pipeline, Scaling, TargetScaling
 from streamlearn.learners.protocol import Pool, Shape, Task
 
 ROWS = arrays(np.float64, st.tuples(st.integers(1, 20), st.integers(1, 4)), elements=st.floats(-1e6, 1e6, width=32))
@@ -98,3 +101,17 @@ def test_a_pipeline_learns_standardised_targets_in_their_own_units() -> None:
         studies[scaling] = float(np.mean((scores[100:, 0] - y[100:]) ** 2)) / y.var()
     assert studies["standard"] < 0.3
     assert studies["none"] > 2 * studies["standard"]
+
+
+def test_backtests_scale_targets_with_the_features_or_not_at_all() -> None:
+    arrays = Arrays(np.eye(3), np.arange(3.0), None)
+    expected: dict[Scaling, TargetScaling] = {"none": "none", "standard": "standard", "min-max": "standard"}
+    for scaling, targets in expected.items():
+        spec, _ = spec_for(Fogd(), Task.REGRESSION, arrays, "float32", scaling)
+        assert (spec.pipeline.scaling, spec.pipeline.target_scaling) == (scaling, targets)
+
+
+def test_only_regression_has_targets_to_scale() -> None:
+    for task in Task:
+        shape = Shape(3, task, np.dtype(np.float32))
+        assert ("target_mean" in Pipeline(learner=OgdPair() if task is Task.RANKING else Fogd()).fields(shape)) == (task is Task.REGRESSION)
