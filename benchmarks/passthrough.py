@@ -5,7 +5,6 @@ loop, as a process like a worker; SETTINGS is a file with a `Settings` in JSON.
 """
 
 import sys
-import time
 from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
@@ -51,21 +50,20 @@ def measure(rig: Rig, source: str, partitions: int, total: int, values: Sequence
 def pass_through(settings: Settings) -> None:
     """The loop; runs until it is killed."""
     connection = {"bootstrap.servers": settings.bootstrap}
-    consumer = Consumer(consumer_properties(connection, settings.group, None, {}))
+    consumer = Consumer({**consumer_properties(connection, settings.group, None, {}), "auto.offset.reset": "earliest"})
     producer = Producer(producer_properties(connection, settings.group, COMMIT_INTERVAL, {}))
     producer.init_transactions(30)
     consumer.subscribe([settings.source])
     values, target, produce = cycle(settings.values), settings.target, producer.produce
-    pending, began = 0, 0.0
+    pending = 0
     while True:
         messages = consumer.consume(settings.batch, 0.02)
         if messages and not pending:
             producer.begin_transaction()
-            began = time.monotonic()
         for message, value in zip(messages, values, strict=False):
             produce(target, value, message.key(), message.partition() or 0)
         pending += len(messages)
-        if pending and (pending >= settings.transaction or time.monotonic() - began > 1.0):
+        if pending and (pending >= settings.transaction or not messages):
             producer.send_offsets_to_transaction(consumer.position(consumer.assignment()), consumer.consumer_group_metadata())
             producer.commit_transaction()
             pending = 0

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from benchmarks.data import learnable
 from benchmarks.rig import Program, Rig
 
-TICK = 0.001  # seconds between two bursts
+TICK = 0.002  # seconds between two bursts; each goes to the broker at once
 _ROWS = 10_000  # different feature vectors
 
 

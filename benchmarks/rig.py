@@ -26,7 +26,7 @@ from streamlearn.kafka.clients import kafka_error
 from streamlearn.kafka.local_broker import LocalBroker
 from streamlearn.processes import dying_with_parent
 
-PATIENCE = 90.0  # seconds until something that should happen is given up
+PATIENCE = 60.0  # seconds until something that should happen is given up
 ROOT = Path(__file__).parents[1]
 Tables = Mapping[str, Any]
 _MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
@@ -287,7 +287,8 @@ def follow(rig: Rig, observer: Observer, programs: Sequence[Program], total: int
             events, moved = committed, now
             yield Mark(now, events, sum(cpu_seconds(program.pid) for program in programs), rig.broker_cpu)
         elif now - moved > PATIENCE:
-            raise TimeoutError(f"{events} of {total} events committed, then nothing for {PATIENCE:g} s")
+            logs = "\n".join(program.log.read_text()[-2000:] for program in programs)
+            raise TimeoutError(f"{events} of {total} events committed, then nothing for {PATIENCE:g} s:\n{logs}")
         time.sleep(interval)
 
 

@@ -24,6 +24,12 @@ from streamlearn.warm import compile_config
 WORKER = (sys.executable, "-m", "streamlearn", "worker")
 PATIENCE = 60.0  # seconds until something that should happen is given up
 _POLL = 0.05
+_STARTING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError._TIMED_OUT,
+)
 
 Table = Mapping[str, Any]
 
@@ -311,8 +317,19 @@ class GroupWatcher:
         self._consumer.close()
 
     def committed(self, topic: str) -> dict[int, int]:
-        """By partition; 0 where nothing is committed."""
-        answer = self._consumer.committed([TopicPartition(topic, number) for number in partitions(self._consumer, topic)], timeout=30)
+        """By partition; 0 where nothing is committed. Waits for a coordinator that is only just starting."""
+        wanted = [TopicPartition(topic, number) for number in partitions(self._consumer, topic)]
+        answer: list[TopicPartition] = []
+
+        def answered() -> bool:
+            try:
+                answer[:] = self._consumer.committed(wanted, timeout=30)
+            except KafkaException as error:
+                if error.args[0].code() not in _STARTING:
+                    raise
+            return bool(answer)
+
+        eventually(answered, f"the committed offsets of {topic}")
         return {position.partition: max(0, position.offset) for position in answer}
 
     def await_end(self, topics: Sequence[str], timeout: float = PATIENCE) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from streamlearn.features.compiled import Array, inlined, kernel
 from streamlearn.features.elementary import scaled_cos_sin
-from streamlearn.features.tiles import product
+from streamlearn.features.tiles import product, row_product
 
 BLOCK = 96  # rows projected at a time: enough for a wide matrix to be read seldom, few enough for the angles to stay in the cache
 
@@ -42,7 +42,7 @@ def projections(X: Array, frequencies: Array) -> Iterator[tuple[slice, Array]]:
 @kernel
 def project_row(x: Array, frequencies: Array, angles: Array) -> None:
     """angles = x @ frequencies for one stored row x [dim], inside a kernel where no batch can be projected at once."""
-    product(x[np.newaxis, :], frequencies, angles[np.newaxis, :])
+    row_product(x, frequencies, angles)
 
 
 @inlined

@@ -24,7 +24,7 @@ cgutils: Any = untyped_cgutils
 _WIDE = bool(llvm.get_host_cpu_features().get("avx512f", False))  # 32 registers of 64 bytes instead of 16 of 32
 _VECTOR_BYTES = 64 if _WIDE else 32
 _ROWS = 12 if _WIDE else 6  # of a tile of a product, two vectors wide: most registers hold sums
-_WIDTH = 4  # vectors of a tile of distances, one row high: as many sums as one addition takes cycles
+_WIDTH = 4  # vectors of a tile one row high: as many sums as one addition takes cycles
 
 
 @kernel
@@ -47,6 +47,25 @@ def product(X: Array, matrix: Array, out: Array) -> None:
         else:
             for row in range(len(X)):
                 _single_product(X, row, matrix, column, out)
+            column += 1
+
+
+@kernel
+def row_product(x: Array, matrix: Array, out: Array) -> None:
+    """out = x @ matrix for one row x [dim] and out [count], to the bits that `product` gives it among others."""
+    count, lanes = len(out), _VECTOR_BYTES // x.itemsize
+    column = 0
+    while column < count:
+        if count >= _WIDTH * lanes:
+            column = min(column, count - _WIDTH * lanes)
+            _row_tile(x, 0, matrix, column, out)
+            column += _WIDTH * lanes
+        elif count >= lanes:
+            column = min(column, count - lanes)
+            _narrow_row_tile(x, 0, matrix, column, out)
+            column += lanes
+        else:
+            _single_product(x, 0, matrix, column, out)
             column += 1
 
 
@@ -172,6 +191,7 @@ def _broadcast(builder: Any, scalar: Any, vector: Any) -> Any:
 
 
 _product_tile, _narrow_product_tile = _tile(_ROWS, 2, _multiply_add), _tile(_ROWS, 1, _multiply_add)
+_row_tile, _narrow_row_tile = _tile(1, _WIDTH, _multiply_add), _tile(1, 1, _multiply_add)
 _squared_tile, _narrow_squared_tile = _tile(1, _WIDTH, _add_squared), _tile(1, 1, _add_squared)
 _absolute_tile = _tile(1, 1, _add_absolute)
 _single_product, _single_squared, _single_absolute = (_tile(1, 1, add, lanes=1) for add in (_multiply_add, _add_squared, _add_absolute))

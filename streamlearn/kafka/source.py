@@ -1,5 +1,6 @@
 """The consumer side: batches of messages from the partitions that the consumer group gives to this worker."""
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,13 +8,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from streamlearn.kafka.clients import Partition, Properties, client_logger
+from streamlearn.kafka.clients import Partition, Properties, client_logger, kafka_error
 
 log = structlog.get_logger(__name__)
 
 COMMITTED_TIMEOUT = 60.0  # seconds to learn the committed offsets of an assignment; a transaction left open holds them back
+TOPICS_INTERVAL = 10.0  # seconds between two looks whether the topics are still there
+_GONE = KafkaError.UNKNOWN_TOPIC_OR_PART
+_COORDINATOR_MOVES = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 ENDS_INTERVAL = 0.5  # seconds between two looks at the ends of the partitions
 
 
@@ -53,6 +57,8 @@ class Source:
 
     def __init__(self, properties: Properties, topics: Sequence[str], listener: RebalanceListener) -> None:
         self._consumer = Consumer(dict(properties), logger=client_logger())
+        self._topics = list(topics)
+        self._looked_at_topics = time.monotonic()
         self._listener = listener
         self._failure: Exception | None = None
         self._requests: deque[Callable[[], object]] = deque()
@@ -61,7 +67,7 @@ class Source:
         self._ends: dict[Partition, int] = {}
         self._looked_at_ends = 0.0
         self._consumer.subscribe(
-            list(topics),
+            self._topics,
             on_assign=lambda consumer, partitions: self._guard(self._assign, partitions),
             on_revoke=lambda consumer, partitions: self._guard(self._revoke, partitions),
             on_lost=lambda consumer, partitions: self._guard(self._lose, partitions),
@@ -77,6 +83,7 @@ class Source:
                 self._requests.popleft()()
             messages: list[Message] = self._consumer.consume(max_messages, timeout)
             self._look_at_ends()
+            self._look_at_topics()
         except KafkaException as error:
             raise SourceError(f"consuming failed: {error}") from error
         if self._failure is not None:
@@ -127,8 +134,7 @@ class Source:
             self._failure = error
 
     def _assign(self, partitions: list[TopicPartition]) -> None:
-        committed = self._consumer.committed(partitions, timeout=COMMITTED_TIMEOUT)
-        assigned = [self._position(partition) for partition in committed]
+        assigned = [self._position(partition) for partition in self._committed(partitions)]
         self._membership = self._consumer.consumer_group_metadata()
         self._start([TopicPartition(*a.partition, max(a.committed, a.earliest)) for a in assigned])
         self._listener.assigned(assigned)
@@ -137,6 +143,18 @@ class Source:
         self._assigned = starts
         self._consumer.assign(starts)
         self._consumer.pause(starts)
+
+    def _committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """The committed offsets. A coordinator that moves or starts is waited for. Raises KafkaException."""
+        deadline = time.monotonic() + COMMITTED_TIMEOUT
+        while True:
+            try:
+                committed: list[TopicPartition] = self._consumer.committed(partitions, timeout=COMMITTED_TIMEOUT)
+                return committed
+            except KafkaException as error:
+                if kafka_error(error).code() not in _COORDINATOR_MOVES or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def _position(self, committed: TopicPartition) -> Assigned:
         if committed.error:
@@ -165,6 +183,16 @@ class Source:
         self._looked_at_ends = time.monotonic()
         watermarks = {Partition(p.topic, p.partition): self._consumer.get_watermark_offsets(p, cached=True) for p in self._assigned}
         self._ends = {partition: high for partition, (_, high) in watermarks.items() if high >= 0}
+
+    def _look_at_topics(self) -> None:
+        """The consumer itself keeps silent when a topic is deleted. Raises SourceError."""
+        if time.monotonic() - self._looked_at_topics < TOPICS_INTERVAL:
+            return
+        self._looked_at_topics = time.monotonic()
+        for topic in self._topics:
+            with contextlib.suppress(KafkaException):  # the broker is away: the next look will tell
+                if self._consumer.list_topics(topic, timeout=1.0).topics[topic].error == _GONE:
+                    raise SourceError(f"topic {topic} is gone; `streamlearn topics apply` makes it anew")
 
     def _check(self, message: Message) -> bool:
         """Whether a message is an error; raises SourceError if the worker cannot go on with it."""

@@ -27,7 +27,7 @@ class Projectron:
     would make K singular; the published program adds it and now and then a run of its fails. K is kept as its Cholesky
     factor, whose rounding errors grow with the square root of K's condition only.
     Regression steps by eta * sign(y - f) while |y - f| > epsilon, classification by 1.
-    Cost per event O(B d), plus O(B^2) for an update; memory (d + outputs + B) B itemsize + outputs + 8 bytes per model.
+    Cost per event O(B d), plus O(B^2) for an update; memory (d + outputs) B itemsize + 8 B^2 + outputs + 8 bytes per model.
 
     budget: B, >= 1. residual: see above, in [0, 1). sigma: kernel width, > 0, or auto. eta: size of an update
     (regression), > 0. epsilon: half-width of the zone without updates (regression), >= 0. kernel: gaussian, laplacian
@@ -67,7 +67,7 @@ class ProjectronPlusPlus:
     Source: Orabona, Keshet and Caputo (2009); Lu et al., section 7, with U = sqrt((B + 1) / ln(B + 1)) / 4. A margin error
     never adds a support vector: it moves by tau = min(loss / ||projection||^2, 1) within the span, provided that
     2 loss - tau ||projection||^2 - 2 U ||rest|| >= 0. Everything else as Projectron: cost
-    per event O(B d), plus O(B^2) for an update; memory (d + outputs + B) B itemsize + outputs + 8 bytes per model.
+    per event O(B d), plus O(B^2) for an update; memory (d + outputs) B itemsize + 8 B^2 + outputs + 8 bytes per model.
 
     budget: B, >= 1. residual: squared norm of the rest up to which a mistake is projected before the budget is full,
     in [0, 1). sigma: kernel width, > 0, or auto. kernel: gaussian, laplacian or cauchy.
@@ -97,8 +97,8 @@ class ProjectronPlusPlus:
 
 
 def _fields(shape: Shape, budget: int) -> dict[str, Field]:
-    """`factor` [budget, budget]: lower triangular, factor factor' = K."""
-    return class_fields(shape) | support_fields(shape, budget) | {"factor": Field((budget, budget), shape.dtype)}
+    """`factor` [budget, budget]: lower triangular, factor factor' = K; float64, because K is nearly singular when the kernel is wide."""
+    return class_fields(shape) | support_fields(shape, budget) | {"factor": Field((budget, budget), np.dtype(np.float64))}
 
 
 def _in_span(residual: float, dtype: np.dtype[np.floating]) -> float:
@@ -114,7 +114,7 @@ def _project(
     budget = support.shape[2]
     U = math.sqrt((budget + 1.0) / math.log(budget + 1.0)) / 4.0
     row = np.empty(budget, X.dtype)
-    d = np.empty(budget, X.dtype)
+    exact, k, d = np.empty(support.shape[1:]), np.empty(budget), np.empty(budget)
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     for i in range(len(slots)):
@@ -129,7 +129,8 @@ def _project(
         margin_error = aggressive and not mistake and n > 0 and output_slopes(margins, y[i], f, known[s], slopes)
         if not (mistake or margin_error):
             continue
-        norm = forward_substitution(factor[s], n, row, d)
+        _exact_row(code, sigma, support[s], n, X[i], exact, k)
+        norm = forward_substitution(factor[s], n, k, d)
         rest = max(0.0, 1.0 - norm)
         if mistake and n < budget and rest > in_span:
             factor[s, n, :n] = d[:n]
@@ -144,6 +145,13 @@ def _project(
 
 
 @kernel
+def _exact_row(code: int, sigma: float, support: Array, size: int, x: Array, exact: Array, k: Array) -> None:
+    """The kernel row in float64: with values rounded to float32, K would not be positive definite. exact [dim, budget]: scratch."""
+    exact[:, :size] = support[:, :size]
+    kernel_row(code, sigma, exact, size, x.astype(np.float64), k)
+
+
+@kernel
 def _margin_step(loss: float, norm: float, rest: float, U: float) -> float:
     """tau of Projectron++, 0 where the projection is too poor. norm and rest are squared."""
     tau = min(loss / norm, 1.0) if norm > 0.0 else 1.0
@@ -155,7 +163,7 @@ def _move(coefficients: Array, size: int, step: float, slopes: Array, d: Array) 
     """coefficients[b] -= step * slopes * d[b] for b < size."""
     for b in range(size):
         for c in range(len(slopes)):
-            coefficients[b, c] -= coefficients.dtype.type(step) * slopes[c] * d[b]
+            coefficients[b, c] -= coefficients.dtype.type(step * slopes[c] * d[b])
 
 
 @kernel

@@ -141,7 +141,7 @@ class Pool:
 
 
 def _allocate(field: Field, slots: int) -> Array:
-    if not np.any(field.initial):  # the system gives zeroed pages when they are first touched: growing costs no pass over memory
+    if np.ndim(field.initial) == 0 and not field.initial:  # zeroed pages come when first touched: growing costs no pass over memory
         return np.zeros((slots, *field.shape), field.dtype)
     array = np.empty((slots, *field.shape), field.dtype)
     array[:] = field.initial

@@ -67,14 +67,15 @@ def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
 
 @elementary
 def _expansions(row: Array, coefficients: Array, size: int, f: Array) -> None:
-    """In the order of b, four at a time, whatever the number of outputs: a model's bits must not change when classes are added."""
+    """In the order of b, read four at a time, whatever the number of outputs: a model's bits must not change when classes are added."""
     f[:] = 0.0
     for b in range(0, size - 3, 4):
         row_0, row_1, row_2, row_3 = row[b], row[b + 1], row[b + 2], row[b + 3]
         for c in range(len(f)):
-            f[c] += (coefficients[b, c] * row_0 + coefficients[b + 1, c] * row_1) + (
-                coefficients[b + 2, c] * row_2 + coefficients[b + 3, c] * row_3
-            )
+            total = f[c] + coefficients[b, c] * row_0
+            total += coefficients[b + 1, c] * row_1
+            total += coefficients[b + 2, c] * row_2
+            f[c] = total + coefficients[b + 3, c] * row_3
     for b in range(size - size % 4, size):
         for c in range(len(f)):
             f[c] += coefficients[b, c] * row[b]

@@ -5,7 +5,7 @@ import pytest
 
 from streamlearn.features.compiled import Array
 from streamlearn.features.fourier import BLOCK, project_row, projections
-from streamlearn.features.tiles import absolute_distances, product, squared_distances
+from streamlearn.features.tiles import absolute_distances, product, row_product, squared_distances
 
 WIDTHS = (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 100, 400, 1601)
 DIMS = (1, 2, 3, 20, 54, 300)
@@ -42,6 +42,9 @@ def test_a_row_of_a_product_depends_on_that_row_alone(dtype: type, dim: int, cou
         part = empty(rows.stop - rows.start, count, dtype=dtype)
         product(X[rows], matrix, part)
         np.testing.assert_array_equal(bits(part), bits(whole[rows]))
+    single = empty(count, dtype=dtype)
+    row_product(X[17], matrix, single)
+    np.testing.assert_array_equal(bits(single), bits(whole[17]))
 
 
 @every_dtype
