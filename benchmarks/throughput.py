@@ -93,7 +93,7 @@ def compare(rig: Rig, case: Case, repeats: int) -> Comparison:
 
 
 def cases(quick: bool) -> list[Case]:
-    count, small = (1_000_000, 200_000) if quick else (4_000_000, 600_000)
+    count, small = (1_000_000, 200_000) if quick else (2_000_000, 600_000)
     main = [
         Case("MessagePack, d=20, FOGD D=400", Events("msgpack", count=count), target=0.60),
         Case("JSON, d=20, FOGD D=400", Events("json", count=count), target=0.40),
@@ -113,7 +113,7 @@ def cases(quick: bool) -> list[Case]:
 
 def report(quick: bool) -> Report:
     with Rig() as rig:
-        compared = [compare(rig, case, 2 if quick else 5) for case in cases(quick)]
+        compared = [compare(rig, case, 2 if quick else 3) for case in cases(quick)]
     rows = [Row(f"worker / pass-through: {c.case.what}", c.share, c.case.target, note=_note(c)) for c in compared if c.case.target]
     return Report(
         "throughput",

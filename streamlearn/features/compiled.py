@@ -1,6 +1,9 @@
 """How every numeric kernel of the project is compiled, and the array types its signatures use."""
 
+import hashlib
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -8,6 +11,17 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _kernels_version() -> str:
+    """A hash of the sources of all kernels."""
+    sources = sorted(path for folder in ("features", "learners") for path in (Path(__file__).parents[1] / folder).glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+
+
+if "NUMBA_CACHE_DIR" in os.environ:
+    # numba does not notice that an inlined function of another file has changed, so a cache that outlives an upgrade could run old code.
+    vars(numba.config)["CACHE_DIR"] = str(Path(os.environ["NUMBA_CACHE_DIR"]) / _kernels_version())
 
 
 def kernel(function: Function) -> Function:

@@ -3,7 +3,7 @@
 factor float64 [columns, columns], lower triangular, whatever the dtype of the model: factor factor' = K for the first `size`
 support vectors in the order of their age, `order` int32 [columns] naming their columns, oldest first. Joining and leaving
 cost O(size^2) and are backward stable: the factor stays that of a matrix within rounding of K, however often vectors change.
-Kernels have k(x, x) = 1.
+Kernels have k(x, x) = 1; rows come from `exact_row`.
 """
 
 import math

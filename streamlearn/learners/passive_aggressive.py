@@ -12,7 +12,7 @@ from streamlearn.learners.linear import dot
 from streamlearn.learners.losses import LARGEST_RESIDUAL, REGRESSION, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, load, store, support_fields
+from streamlearn.learners.support import KERNELS, coefficient_product, exact_row, expansion, kernel_row, load, store, support_fields
 
 Variant = Literal["PA-I", "PA-II"]
 PA_I, PA_II = range(2)
@@ -247,7 +247,7 @@ def _project_out_cheapest(
 ) -> None:  # fmt: skip
     columns = support.shape[2]
     row = np.empty(columns, X.dtype)
-    scratch = np.empty((2, columns), np.float64)
+    exact, k, scratch = np.empty(support.shape[1:]), np.empty(columns), np.empty((2, columns))
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     moved = np.empty(scores.shape[1], X.dtype)
@@ -262,7 +262,8 @@ def _project_out_cheapest(
             continue
         loss = suffered_loss(aim, y[i], f, slopes)
         tau = passive_aggressive_step(PA_I, C, loss, dot(slopes, slopes))
-        inside = join(factor[s], order[s], n, row) <= smallest
+        exact_row(code, sigma, support[s], n, X[i], exact, k)
+        inside = join(factor[s], order[s], n, k) <= smallest
         age, cost = n, 0.0
         if full and not inside:
             age, cost = _cheapest_onto_all(coefficients[s], order[s], factor[s], scratch)

@@ -12,7 +12,7 @@ from streamlearn.learners.losses import Objective, class_fields, objective, outp
 from streamlearn.learners.merging import merge
 from streamlearn.learners.parameters import Count, KernelName, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, coefficient_product, expansion, kernel_row, load, remove, store, support_fields
+from streamlearn.learners.support import KERNELS, coefficient_product, exact_row, expansion, kernel_row, load, remove, store, support_fields
 
 _REMOVAL, _MERGING, _PROJECTION = range(3)
 _STRATEGIES = {"removal": _REMOVAL, "merging": _MERGING, "projection": _PROJECTION}
@@ -134,7 +134,7 @@ def _add_within_budget(
     columns = support.shape[2]
     row = np.empty(columns, X.dtype)
     leaving = np.empty(X.shape[1], X.dtype)
-    scratch = np.empty((2, columns), np.float64)
+    exact, k, scratch = np.empty(support.shape[1:]), np.empty(columns), np.empty((2, columns))
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     for i in range(len(slots)):
@@ -148,9 +148,11 @@ def _add_within_budget(
         events[s] += 1
         if not output_slopes(aim, y[i], f, known[s], slopes):
             continue
-        if strategy == _PROJECTION and join(factor[s], order[s], n, row) <= smallest:
-            add_projection(factor[s], order[s], n, coefficients[s], 1.0, slopes)
-            continue
+        if strategy == _PROJECTION:
+            exact_row(code, sigma, support[s], n, X[i], exact, k)
+            if join(factor[s], order[s], n, k) <= smallest:
+                add_projection(factor[s], order[s], n, coefficients[s], 1.0, slopes)
+                continue
         store(support[s], coefficients[s], n, X[i], slopes, 1.0)
         if n + 1 < columns:
             size[s] += 1

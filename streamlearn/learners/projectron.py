@@ -12,7 +12,7 @@ from streamlearn.features.compiled import Array, kernel
 from streamlearn.learners.losses import Objective, class_fields, mistakes_only, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, store, support_fields
+from streamlearn.learners.support import KERNELS, exact_row, expansion, kernel_row, store, support_fields
 
 Residual = Annotated[float, Ge(0), Lt(1)]
 
@@ -129,7 +129,7 @@ def _project(
         margin_error = aggressive and not mistake and n > 0 and output_slopes(margins, y[i], f, known[s], slopes)
         if not (mistake or margin_error):
             continue
-        _exact_row(code, sigma, support[s], n, X[i], exact, k)
+        exact_row(code, sigma, support[s], n, X[i], exact, k)
         norm = forward_substitution(factor[s], n, k, d)
         rest = max(0.0, 1.0 - norm)
         if mistake and n < budget and rest > in_span:
@@ -142,13 +142,6 @@ def _project(
         if step > 0.0:
             backward_substitution(factor[s], n, d)
             _move(coefficients[s], n, step, slopes, d)
-
-
-@kernel
-def _exact_row(code: int, sigma: float, support: Array, size: int, x: Array, exact: Array, k: Array) -> None:
-    """The kernel row in float64: with values rounded to float32, K would not be positive definite. exact [dim, budget]: scratch."""
-    exact[:, :size] = support[:, :size]
-    kernel_row(code, sigma, exact, size, x.astype(np.float64), k)
 
 
 @kernel

@@ -53,6 +53,13 @@ def _cauchy_row(sigma: float, support: Array, size: int, x: Array, row: Array) -
             row[b] /= one + difference * difference
 
 
+@kernel
+def exact_row(code: int, sigma: float, support: Array, size: int, x: Array, exact: Array, row: Array) -> None:
+    """`kernel_row` in float64, for kernel matrices: rounded to float32 they would not be positive definite. exact [dim, budget]: scratch."""
+    exact[:, :size] = support[:, :size]
+    kernel_row(code, sigma, exact, size, x.astype(np.float64), row)
+
+
 @inlined
 def expansion(row: Array, coefficients: Array, size: int, f: Array) -> None:
     """f_c = sum_b coefficients[b, c] row[b]."""

@@ -178,3 +178,14 @@ def test_seeds_of_rbp_matter_and_reproduce(seed: int) -> None:
     first, again, other = (run(Rbp(budget=20, seed=s), *syn_binary(), Task.BINARY).scores for s in (seed, seed, seed + 10))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("learner", [Projectron(budget=500, sigma=1.0), ProjectronPlusPlus(budget=500, sigma=1.0)])
+def test_projections_onto_many_vectors_are_stable_in_single_precision(learner: Learner) -> None:
+    """A wide kernel makes K nearly singular: a factor or kernel values rounded to float32 would not be positive definite."""
+    generator = np.random.default_rng(1)
+    X = generator.normal(size=(6000, 3))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * generator.normal(size=len(X)) > 0, 1.0, -1.0)
+    single, double = (run(learner, X, y, Task.BINARY, dtype=dtype) for dtype in (np.float32, np.float64))
+    assert single.mistakes.sum() == pytest.approx(double.mistakes.sum(), rel=0.01)
+    assert np.abs(single.pool["coefficients"]).max() < 5000
