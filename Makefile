@@ -38,9 +38,10 @@ types: setup
 	$(RUN)/mypy
 
 unit: setup
-	$(RUN)/pytest -q --numprocesses 2 --dist worksteal tests/unit tests/properties
+	$(RUN)/pytest -q --numprocesses 2 --dist worksteal tests/unit
 
 test: check tools ## every test, on a real Apache Kafka that is fetched and started
+	$(RUN)/pytest -q --numprocesses 2 --dist worksteal tests/properties
 	$(RUN)/pytest -q tests/integration tests/chaos
 
 tools: ## the programs the tests need beside Java and Maven: from Debian's packages where they are missing
