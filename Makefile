@@ -67,10 +67,11 @@ $(PEERS)/.installed: benchmarks/requirements.lock
 COMPILE := $(RUN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-emit-index-url --no-emit-find-links \
   --no-emit-trusted-host
 
-lock: setup ## lock the dependencies again after a change of pyproject.toml: for development, and the subset of the image
+lock: setup ## lock the dependencies again after a change of pyproject.toml: for development, the subset of the image, the peers of the benchmarks
 	$(RUN)/pip install --quiet pip-tools
 	$(COMPILE) --extra dev --output-file requirements.lock pyproject.toml
 	$(COMPILE) --constraint requirements.lock --output-file deploy/requirements.lock pyproject.toml
+	$(COMPILE) --output-file benchmarks/requirements.lock benchmarks/requirements.in
 
 docs: setup ## make the generated pages again
 	$(RUN)/python -m streamlearn.metrics > docs/metrics.md

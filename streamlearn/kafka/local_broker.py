@@ -240,7 +240,8 @@ class LocalBroker:
         """Whether it is this broker that answers, and it is in the cluster (registered, not fenced)."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         with contextlib.suppress(KafkaException):  # still starting: the caller asks again
-            return admin.cluster_id(timeout=1.0) == cluster_id and bool(admin.list_topics(timeout=1.0).brokers)
+            cluster = admin.list_topics(timeout=1.0)
+            return cluster.cluster_id == cluster_id and bool(cluster.brokers)
         return False
 
     def _log_tail(self, start: int) -> str:

@@ -55,7 +55,10 @@ def _cauchy_row(sigma: float, support: Array, size: int, x: Array, row: Array) -
 
 @kernel
 def exact_row(code: int, sigma: float, support: Array, size: int, x: Array, exact: Array, row: Array) -> None:
-    """`kernel_row` in float64, for kernel matrices: rounded to float32 they would not be positive definite. exact [dim, budget]: scratch."""
+    """`kernel_row` in float64, for kernel matrices: rounded to float32 they would not be positive definite.
+
+    exact float64 [dim, budget]: scratch.
+    """
     exact[:, :size] = support[:, :size]
     kernel_row(code, sigma, exact, size, x.astype(np.float64), row)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from confluent_kafka import Consumer, Message
 
 from streamlearn import cli
+from streamlearn.agents.loop import LearningLoop
 from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader
 from streamlearn.kafka.sink import TransactionalSink
@@ -23,8 +24,8 @@ def skip_replay(_: str) -> None:
     PartitionReader.read = read_checkpoints_only  # type: ignore[method-assign]
 
 
-def forget_membership(app: str) -> None:
-    """Offsets are sent without the group's generation, so a worker that has lost its partitions is not fenced."""
+def without_fencing(app: str) -> None:
+    """A worker that has lost its partitions commits what it has, and its offsets say nothing of the group's generation."""
     commit = TransactionalSink.commit
     nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": app, "log_level": 0})
 
@@ -32,9 +33,10 @@ def forget_membership(app: str) -> None:
         commit(self, offsets, nobody.consumer_group_metadata())
 
     TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign, assignment]
+    LearningLoop.lost = LearningLoop.revoked  # type: ignore[method-assign]
 
 
-SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "forget-membership": forget_membership}
+SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "without-fencing": without_fencing}
 
 if __name__ == "__main__":
     name, app = sys.argv.pop(1), sys.argv.pop(1)

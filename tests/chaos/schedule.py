@@ -5,7 +5,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import zip_longest
@@ -18,7 +18,7 @@ from workers import WORKER, Application, WorkerProcess, Workers, read_topic
 from streamlearn.kafka.local_broker import LocalBroker
 
 SESSION = 1.5  # seconds without a heartbeat after which the group puts a worker out
-TRANSACTION = 10.0  # seconds after which the broker aborts a transaction that a dead worker left open
+TRANSACTION = 10.0  # seconds; longer than the broker takes to start
 CATCH_UP = 120.0  # seconds that the workers have for the rest when all is calm again
 MAX_WORKERS = 3
 
@@ -29,12 +29,13 @@ class Plan:
 
     seed: int
     actions: int
-    weights: dict[str, float] = field(
+    weights: Mapping[str, float] = field(
         default_factory=lambda: {"kill": 6, "kill in recovery": 4, "freeze": 2, "add": 1, "remove": 1, "kill broker": 0.6}
     )
     pause: float = 0.6
+    transaction: float = TRANSACTION  # seconds until the broker ends a transaction that was left open
     rate: float = 1500.0  # events per second
-    tables: dict[str, object] = field(default_factory=dict)  # of the configuration
+    tables: Mapping[str, object] = field(default_factory=dict)  # of the configuration
     command: Sequence[str] = WORKER
 
 
@@ -84,7 +85,7 @@ class Chaos:
         self._broker = broker
         self._workers = workers
         self._random = random.Random(plan.seed)  # noqa: S311 - reproducible on purpose
-        producer = {"transaction.timeout.ms": int(TRANSACTION * 1000)}
+        producer = {"transaction.timeout.ms": int(plan.transaction * 1000)}
         consumer = {"session.timeout.ms": int(SESSION * 1000), "heartbeat.interval.ms": 250}
         tables: dict[str, object] = {
             "kafka": {"bootstrap": broker.bootstrap, "consumer": consumer, "producer": producer},
@@ -97,7 +98,7 @@ class Chaos:
         worker = self._application.tables["worker"]
         names = [f"static-{slot}" for slot in range(MAX_WORKERS - 1)]
         self._files = [*(self._application.write(name, worker={**worker, "instance": name}) for name in names), self._application.file]
-        self._orphaned = -TRANSACTION  # when a worker was killed whose transaction only the broker can end
+        self._orphaned = -plan.transaction  # when a worker was killed whose transaction only the broker can end
         self._fleet: list[WorkerProcess | None] = [None] * MAX_WORKERS
         self._starts: list[WorkerProcess] = []
         self._actions: dict[str, Callable[[int], None]] = {
@@ -197,7 +198,7 @@ class Chaos:
 
         Not while an orphaned transaction is open: Apache Kafka 4.3 on a single node never ends one that times out while it starts.
         """
-        time.sleep(max(0.0, self._orphaned + TRANSACTION + 3 - time.monotonic()))
+        time.sleep(max(0.0, self._orphaned + self._plan.transaction + 3 - time.monotonic()))
         self._broker.kill()
         self.report.kills += 1
         time.sleep(self._random.uniform(0, 1))

@@ -8,6 +8,7 @@ from reference import syn_binary, syn_regression, syn_three_classes
 
 from streamlearn.learners.budget_perceptrons import BudgetPerceptron, Forgetron, Rbp
 from streamlearn.learners.norma import Norma
+from streamlearn.learners.pegasos import Bsgd
 from streamlearn.learners.projectron import Projectron, ProjectronPlusPlus
 from streamlearn.learners.protocol import Learner, Task
 from streamlearn.learners.unbudgeted import Perceptron
@@ -180,7 +181,9 @@ def test_seeds_of_rbp_matter_and_reproduce(seed: int) -> None:
     assert not np.array_equal(first, other)
 
 
-@pytest.mark.parametrize("learner", [Projectron(budget=500, sigma=1.0), ProjectronPlusPlus(budget=500, sigma=1.0)])
+@pytest.mark.parametrize("learner", [
+    Projectron(budget=500, sigma=1.0), ProjectronPlusPlus(budget=500, sigma=1.0), Bsgd(budget=300, sigma=1.0, strategy="projection"),
+], ids=["projectron", "projectron++", "bsgd"])  # fmt: skip
 def test_projections_onto_many_vectors_are_stable_in_single_precision(learner: Learner) -> None:
     """A wide kernel makes K nearly singular: a factor or kernel values rounded to float32 would not be positive definite."""
     generator = np.random.default_rng(1)
