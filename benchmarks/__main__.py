@@ -11,7 +11,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.report import HEADER, RESULTS, Report, Row, write
+from benchmarks.report import HEADER, Report, Row, write
 
 NAMES = ("limits", "kernels", "throughput", "peers", "latency", "startup", "scaling", "checkpoints", "soak")
 
@@ -34,7 +34,7 @@ def main() -> int:
         except Exception as error:  # noqa: BLE001 - the others still run; the exit code tells
             failed.append(f"{name}: {error}")
             continue
-        page = write(report, RESULTS / "quick" if arguments.quick else RESULTS)
+        page = write(report, arguments.quick)
         print(f"{name}: {time.monotonic() - began:.0f} s, {page}", file=sys.stderr)
         rows += report.rows
     _print(rows)

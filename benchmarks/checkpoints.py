@@ -50,7 +50,7 @@ def _await_end(rig: Rig, worker: Worker, app: str, topic: str, total: int) -> No
 
 
 def report(quick: bool) -> Report:
-    count, repeats, models = (500_000, 1, 20_000) if quick else (6_000_000, 2, MANY)
+    count, repeats, models = (500_000, 1, 20_000) if quick else (5_000_000, 2, MANY)
     with Rig() as rig:
         with_them, without = measure_cost(rig, count, repeats)
         fresh, recovered, killed = measure_recovery(rig, models)

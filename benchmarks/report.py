@@ -57,14 +57,17 @@ class Report:
 HEADER = ("what", "target", "measured", "verdict", "note")
 
 
-def write(report: Report, folder: Path = RESULTS) -> Path:
-    """Keep a report as `<folder>/<name>.md`."""
-    parts = [f"# {report.name}\n\n{report.summary}\n\n{describe()}\nCommand: `python -m benchmarks {report.name}`"]
+def write(report: Report, quick: bool) -> Path:
+    """Keep a report as `results/<name>.md`, the short form as `results/quick/<name>.md`."""
+    folder = RESULTS / "quick" if quick else RESULTS
+    parts = [
+        f"# {report.name}\n\n{report.summary}\n\n{describe()}\nCommand: `python -m benchmarks {'--quick ' if quick else ''}{report.name}`"
+    ]
     if report.rows:
         parts.append(markdown(HEADER, [row.cells() for row in report.rows]))
     parts += [f"## {detail.title}\n\n{markdown(detail.header, detail.rows)}" for detail in report.details]
     parts += report.notes
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     path = folder / f"{report.name}.md"
     path.write_text("\n\n".join(parts) + "\n")
     return path
@@ -78,8 +81,8 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def figure(value: float) -> str:
     """Three significant digits, thousands separated."""
-    if abs(value) >= 1000:
-        return f"{round(value, 2 - len(str(int(abs(value)))) + 1):,.0f}"
+    if abs(value) >= 999.5:
+        return f"{float(f'{value:.3g}'):,.0f}"
     return f"{value:.3g}"
 
 

@@ -22,7 +22,7 @@ def alternate(rig: Rig, cases: Sequence[tuple[Case, int]], repeats: int) -> list
 
 
 def report(quick: bool) -> Report:
-    count, repeats = (300_000, 1) if quick else (2_000_000, 3)
+    count, repeats = (1_000_000, 1) if quick else (2_000_000, 3)
     keys = [(Case(f"{number:,} keys", Events(keys=number, count=count)), 1) for number in KEYS]
     shares = [
         (Case(f"{workers} workers, {n} partitions", Events(count=count), partitions=n), workers)

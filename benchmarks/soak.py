@@ -64,7 +64,7 @@ def growth(samples: Sequence[Sample], attribute: str) -> tuple[float, float]:
     seconds = np.array([sample.seconds for sample in half])
     values = np.array([getattr(sample, attribute) for sample in half], np.float64)
     slope = np.polyfit(seconds, values, 1)[0]
-    return float(values.mean()), float(slope * (seconds[-1] - seconds[0]))
+    return float(values.mean()), round(float(slope * (seconds[-1] - seconds[0])), 3)
 
 
 def report(quick: bool, minutes: float | None = None) -> Report:

@@ -1,7 +1,7 @@
 """A worker that is broken on purpose, to show that the verifier notices: `sabotage.py skip-replay APP worker --config FILE`."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from confluent_kafka import Consumer, Message
 
@@ -32,8 +32,13 @@ def without_fencing(app: str) -> None:
     def commit_as_nobody(self: TransactionalSink, offsets: Mapping[Partition, int], _: object) -> None:
         commit(self, offsets, nobody.consumer_group_metadata())
 
+    def commit_what_is_lost(self: LearningLoop, partitions: Sequence[Partition]) -> None:
+        with self._lock:
+            self._commit()
+            self._forget(partitions)
+
     TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign, assignment]
-    LearningLoop.lost = LearningLoop.revoked  # type: ignore[method-assign]
+    LearningLoop.lost = commit_what_is_lost  # type: ignore[method-assign]
 
 
 SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "without-fencing": without_fencing}

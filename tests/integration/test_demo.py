@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,13 @@ def left_behind(environment: dict[str, str]) -> list[str]:
         except OSError:  # it has just ended, or is not ours
             continue
     return [*processes, *(str(path) for path in Path(scratch).glob("streamlearn-*"))]
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LocalBroker]:
+    """A broker of these tests alone: they look at all its topics."""
+    with LocalBroker() as own:
+        yield own
 
 
 def demo_topics(broker: LocalBroker) -> list[str]:

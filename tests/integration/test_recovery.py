@@ -121,7 +121,6 @@ def test_a_damaged_checkpoint_record_is_named(application: Application, workers:
 
 
 def test_a_foreign_record_among_the_checkpoints_is_named(application: Application, workers: Workers) -> None:
-    predict(application, workers, readings(50)).stop()
     write_checkpoint_record(application, b"c/1/0", b"hello")
     assert "not a checkpoint record: it starts with b'hell'" in failure(workers.start(application.file))
 
@@ -229,7 +228,7 @@ def test_a_duplicate_instance_ends_one_of_the_two(application: Application, work
 def test_offsets_that_a_dead_worker_left_open_are_waited_for(application: Application, workers: Workers) -> None:
     predict(application, workers, readings(100)).stop()
     properties = {"bootstrap.servers": application.bootstrap}
-    dead = Producer({**properties, "transactional.id": f"{application.config.app}-dead", "transaction.timeout.ms": 8000})
+    dead = Producer({**properties, "transactional.id": f"{application.config.app}-dead", "transaction.timeout.ms": 4000})
     dead.init_transactions(30)
     dead.begin_transaction()
     dead.produce(application.stream.models_topic, b"half a checkpoint", b"m/0/0/0/s1", 0)
@@ -238,7 +237,7 @@ def test_offsets_that_a_dead_worker_left_open_are_waited_for(application: Applic
     position = TopicPartition(application.stream.input_topic, 0, 7)
     dead.send_offsets_to_transaction([position], nobody.consumer_group_metadata(), 30)
     nobody.close()
-    worker = predict(application, workers, readings(100, seed=1))  # the broker ends the transaction after 8 s
+    worker = predict(application, workers, readings(100, seed=1))  # the broker ends the transaction after 4 s
     assert worker.stop() == 0
     [messages] = application.input().values()
     expected = recompute(application.stream, "float32", messages).predictions
