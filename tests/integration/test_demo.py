@@ -118,11 +118,22 @@ def committed_predictions(broker: LocalBroker, expected: int) -> int:
     return count
 
 
+def hear_interrupts() -> None:
+    """Where the tests run in the background of a shell, their children ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("running", [False, True], ids=["while it starts", "while it runs"])
 def test_ctrl_c_ends_everything(broker: LocalBroker, environment: dict[str, str], running: bool) -> None:
     command = demo_command("--broker", broker.bootstrap, "--rate", "500")
     with subprocess.Popen(  # noqa: S603
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=hear_interrupts,  # noqa: PLW1509
     ) as demo:
         assert demo.stdout is not None
         if running:
