@@ -63,6 +63,7 @@ def test_data_and_address_survive_a_kill(own_broker: LocalBroker, unique: Callab
     values = [str(number).encode() for number in range(100)]
     create_topic(bootstrap, topic)
     produce(bootstrap, topic, values, topic)
+    assert consume(bootstrap, topic, 100) == values  # and so the end of the transaction is in the log, not only decided
     own_broker.kill()
     assert not own_broker.running
     own_broker.restart()
