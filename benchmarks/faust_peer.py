@@ -43,7 +43,7 @@ class Learning:
     def handle(self, values: Sequence[bytes], offsets: Sequence[int]) -> list[bytes]:
         events, _ = self._decoder.decode(values, [None] * len(values), [0.0] * len(values))
         predictions = self._processor.process(events)
-        return self._encoder.encode(events, predictions, self._topic, 0, np.array(offsets, np.int64))
+        return self._encoder.encode(events, predictions, self._topic, 0, offsets)
 
 
 def application(settings: Settings) -> faust.App:

@@ -31,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True):
     values: Sequence[bytes]  # of the records to produce, in turn: real predictions, so that they compress alike
 
 
-def measure(rig: Rig, source: str, partitions: int, total: int, values: Sequence[bytes], transaction: int, batch: int = 2000) -> Rate:
+def measure(rig: Rig, source: str, partitions: int, total: int, values: Sequence[bytes], transaction: int, batch: int = 4000) -> Rate:
     """Pass `total` events of a topic through, in a process of its own; events per second once it runs."""
     group = rig.unique("pass-through")
     rig.make_topics([group], partitions)

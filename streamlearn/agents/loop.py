@@ -1,16 +1,16 @@
 """The exactly-once loop: what a worker does with a batch of messages, and with partitions that come and go.
 
 Two threads use it: the polling thread calls the rebalance methods, the learning thread calls `handle`. A lock makes each call whole.
-Predictions, dead letters and offsets of many batches share one transaction. Models run ahead of the committed offset while it is open,
-so a transaction that is aborted takes the models of all partitions with it: they are recovered from the committed offset.
+Predictions, dead letters and offsets of many batches share one transaction. While it is committed the next batches are learned, and
+their predictions wait for the next one. Models run ahead of the committed offset, so a transaction that is aborted takes the models of
+all partitions with it: they are recovered from the committed offset.
 """
 
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from itertools import groupby
+from dataclasses import dataclass
 
-import numpy as np
 import structlog
 from confluent_kafka import Message
 
@@ -20,6 +20,7 @@ from streamlearn.agents.stream import Outcome, Stream
 from streamlearn.config import CheckpointConfig
 from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader
+from streamlearn.kafka.records import Records, by_partition
 from streamlearn.kafka.sink import TransactionAbortedError, TransactionalSink
 from streamlearn.kafka.source import Assigned, Source
 from streamlearn.metrics import Metrics, Stage
@@ -30,6 +31,17 @@ ANY_PARTITION = -1  # the partitioner chooses
 DONE = object()
 REPORT_INTERVAL = 0.5  # seconds between two settings of the gauges
 RECOVERY_SLICE = 0.25  # seconds of recovery between two looks at the other partitions
+MOST_WAITING = 16  # batches that are learned while a commit is under way
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A batch of one partition that waits to be produced."""
+
+    models: PartitionModels
+    outcome: Outcome
+    values: Sequence[bytes]  # of the prediction records
+    seconds: float  # that learning took
 
 
 class LearningLoop:
@@ -55,7 +67,9 @@ class LearningLoop:
         self._lock = threading.RLock()
         self._models: dict[Partition, PartitionModels] = {}
         self._recoveries: dict[Partition, Generator[None, None, None]] = {}
-        self._opened = 0.0
+        self._waiting: list[Learned] = []  # for the commit under way
+        self._committing: dict[Partition, int] | None = None  # the offsets of the commit under way
+        self._began = 0.0  # when the first batch was learned that no commit holds
         self._reported = 0.0
         self._paused: set[str] = set()  # input topics
         self._broken = False  # a batch was left half done: nothing may be committed any more
@@ -104,8 +118,11 @@ class LearningLoop:
     def lost(self, partitions: Sequence[Partition]) -> None:
         with self._lock:
             self._metrics.rebalanced("lost")
-            self._sink.abort()
-            self._metrics.aborted()
+            try:
+                self._finish_commit()
+            except TransactionAbortedError as error:
+                log.warning("the last transaction before partitions were lost was aborted", error=str(error))
+            self._abort()
             self._forget(partitions)
 
     # The learning thread.
@@ -116,7 +133,7 @@ class LearningLoop:
         Also called with no messages, so that recoveries go on and transactions are committed in time.
         """
         with self._lock:
-            if generation != self.generation:
+            if generation != self.generation or self._broken:
                 return
             try:
                 self._handle(messages)
@@ -177,57 +194,73 @@ class LearningLoop:
         return self._models[partition]
 
     def _handle(self, messages: Sequence[Message]) -> None:
-        for (topic, number), group in groupby(messages, key=lambda message: (message.topic(), message.partition())):
-            self._learn(Partition(topic, number), list(group))
+        for records in by_partition(messages):
+            self._learn(records)
+        if self._sink.committed or len(self._waiting) >= MOST_WAITING:
+            self._deliver()
         self._recover()
         if self._commit_due():
-            self._commit()
+            self._begin_commit()
         self._report()
 
-    def _learn(self, partition: Partition, messages: Sequence[Message]) -> None:
-        models = self._models.get(partition)
-        if models is None or partition in self._recoveries:
-            raise RuntimeError(f"{partition} delivered messages while it was not ready for them")
-        if not self._sink.open:
-            self._sink.begin()
-            self._opened = time.monotonic()
+    def _learn(self, records: Records) -> None:
+        models = self._models.get(records.partition)
+        if models is None or records.partition in self._recoveries:
+            raise RuntimeError(f"{records.partition} delivered messages while it was not ready for them")
+        if not self._waiting and (self._committing or not self._sink.open):
+            self._began = time.monotonic()
         started = time.perf_counter()
-        outcome = models.learn(messages)
-        values = self._encode(models, outcome)
-        seconds = time.perf_counter() - started
-        with self._metrics.timed(Stage.PRODUCE):
-            self._produce(models, outcome, values)
-        self._count(models, outcome, seconds)
-
-    def _encode(self, models: PartitionModels, outcome: Outcome) -> list[bytes]:
+        outcome = models.learn(records)
         with self._metrics.timed(Stage.ENCODE):
-            offsets = np.array([message.offset() for message in outcome.accepted], np.int64)
-            return models.stream.encoder.encode(outcome.events, outcome.predictions, *models.partition, offsets)
+            offsets = outcome.accepted.offsets
+            values = models.stream.encoder.encode(outcome.events, outcome.predictions, *models.partition, offsets)
+        self._waiting.append(Learned(models, outcome, values, time.perf_counter() - started))
 
-    def _produce(self, models: PartitionModels, outcome: Outcome, values: Sequence[bytes]) -> None:
-        stream, (topic, number) = models.stream.config, models.partition
-        keys = [message.key() for message in outcome.accepted]
-        timestamps = [message.timestamp()[1] for message in outcome.accepted]
-        self._sink.produce_all(stream.output_topic, number, keys, values, timestamps)
-        for row, reason, detail in outcome.rejected:
-            message = outcome.messages[row]
+    # One transaction after the other.
+
+    def _deliver(self) -> None:
+        """Put what was learned into the next transaction, once the one before is committed."""
+        self._finish_commit()
+        with self._metrics.timed(Stage.PRODUCE):
+            for learned in self._waiting:
+                self._produce(learned)
+                self._count(learned)
+        self._waiting.clear()
+
+    def _produce(self, learned: Learned) -> None:
+        stream, (topic, number) = learned.models.stream.config, learned.models.partition
+        accepted, records = learned.outcome.accepted, learned.outcome.records
+        self._sink.produce_all(stream.output_topic, number, accepted.keys, learned.values, accepted.timestamps)
+        for row, reason, detail in learned.outcome.rejected:
             headers: dict[str, str | bytes | None] = {
-                "reason": reason, "detail": detail, "topic": topic, "partition": str(number), "offset": str(message.offset()),
+                "reason": reason, "detail": detail, "topic": topic, "partition": str(number), "offset": str(records.offsets[row]),
             }  # fmt: skip
-            self._sink.produce(stream.dead_letter_topic, ANY_PARTITION, message.key(), message.value(), message.timestamp()[1], headers)
+            self._sink.produce(
+                stream.dead_letter_topic, ANY_PARTITION, records.keys[row], records.values[row], records.timestamps[row], headers
+            )
 
-    def _count(self, models: PartitionModels, outcome: Outcome, seconds: float) -> None:
-        stream, mistakes = models.stream, outcome.predictions.mistakes
-        labelled = sum(label is not None for label in outcome.events.labels)
-        self._metrics.batch(stream.config.name, outcome.events.times, [rejected.reason for rejected in outcome.rejected], seconds)
-        self._metrics.learned(stream.config.name, stream.learner, models.partition.partition, len(mistakes), labelled, mistakes.count(True))
+    def _count(self, learned: Learned) -> None:
+        stream, events, mistakes = learned.models.stream, learned.outcome.events, learned.outcome.predictions.mistakes
+        labelled = len(events.labels) - events.labels.count(None)
+        self._metrics.batch(stream.config.name, events.times, [rejected.reason for rejected in learned.outcome.rejected], learned.seconds)
+        self._metrics.learned(
+            stream.config.name, stream.learner, learned.models.partition.partition, len(mistakes), labelled, mistakes.count(True)
+        )
 
     def _commit_due(self) -> bool:
+        if self._committing is not None:
+            return False
         if self._sink.open:
-            return time.monotonic() - self._opened >= self._commit_interval
+            return time.monotonic() - self._began >= self._commit_interval
         return any(models.checkpoint_due() for models in self._recovered())
 
     def _commit(self, *, final: bool = False) -> None:
+        """Commit all that was learned, and wait for it. final: as for `_begin_commit`."""
+        self._deliver()
+        self._begin_commit(final=final)
+        self._finish_commit()
+
+    def _begin_commit(self, *, final: bool = False) -> None:
         """Commit the open transaction with the checkpoints that are due. final: the partitions go, so checkpoint all that changed."""
         recovered = self._recovered()
         due = [models for models in recovered if (models.unsaved if final else models.checkpoint_due())]
@@ -235,20 +268,33 @@ class LearningLoop:
             return
         for models in due:
             self._save(models)
-        started = time.perf_counter()
         # The offsets of all partitions go along, moved or not: they are what fences a worker that has lost them.
-        self._sink.commit({models.partition: models.next_offset for models in recovered}, self._attached.group_metadata)
-        for models in recovered:
-            models.committed, models.known = models.next_offset, True
-        seconds = time.perf_counter() - started
-        self._metrics.spent(Stage.COMMIT, seconds)
+        self._committing = {models.partition: models.next_offset for models in recovered}
+        self._sink.begin_commit(self._committing, self._attached.group_metadata)
+
+    def _finish_commit(self) -> None:
+        """Wait for the commit under way, if any."""
+        offsets, self._committing = self._committing, None
+        if offsets is None:
+            return
+        with self._metrics.timed(Stage.COMMIT):
+            seconds = self._sink.finish_commit()
+        for partition, offset in offsets.items():
+            models = self._models[partition]
+            models.committed, models.known = offset, True
         self._metrics.committed(seconds, time.time())
+
+    def _abort(self) -> None:
+        """Give up what is not committed."""
+        self._waiting.clear()
+        self._sink.abort()
+        self._metrics.aborted()
 
     def _leave(self) -> None:
         """Before partitions go: commit what is done, or abort what is half done."""
         if self._broken:
-            self._sink.abort()
-            self._metrics.aborted()
+            self._finish_commit()
+            self._abort()
         else:
             self._commit(final=True)
 
@@ -280,7 +326,7 @@ class LearningLoop:
 
     def _start_again(self) -> None:
         """After an abort the models are ahead of the committed offsets: recover them all, and fetch from there."""
-        self._metrics.aborted()
+        self._abort()
         self._attached.restart({partition: max(models.committed, models.earliest) for partition, models in self._models.items()})
         self.generation += 1
         for recovery in self._recoveries.values():

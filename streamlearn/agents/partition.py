@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from confluent_kafka import Message
 
 from streamlearn.agents.eviction import Eviction
 from streamlearn.agents.stream import Outcome, Stream
@@ -14,6 +13,7 @@ from streamlearn.checkpoint.marker import Marker
 from streamlearn.checkpoint.snapshot import Checkpointer
 from streamlearn.config import CheckpointConfig
 from streamlearn.kafka.clients import Partition
+from streamlearn.kafka.records import Records
 from streamlearn.kafka.source import Assigned
 from streamlearn.metrics import Metrics, Stage
 from streamlearn.processor import Processor
@@ -56,10 +56,10 @@ class PartitionModels:
     def models_partition(self) -> Partition:
         return Partition(self.stream.config.models_topic, self.partition.partition)
 
-    def learn(self, messages: Sequence[Message]) -> Outcome:
-        """Predict and learn messages, in order."""
+    def learn(self, records: Records) -> Outcome:
+        """Predict and learn records, in order."""
         started = time.perf_counter()
-        events, rejected = self.stream.decode(messages)
+        events, rejected = self.stream.decode(records)
         decoded = time.perf_counter()
         slots = self.processor.route(events)
         routed = time.perf_counter()
@@ -69,10 +69,10 @@ class PartitionModels:
         self._metrics.spent(Stage.KERNEL, time.perf_counter() - routed)
         self._window.add(np.array([mistake for mistake in predictions.mistakes if mistake is not None], np.bool_))
         self._eviction.run(self.processor.router)
-        self._unsaved += len(messages)
-        self.next_offset = _offset(messages[-1]) + 1
-        accepted = [messages[row] for row in events.rows.tolist()] if rejected else messages
-        return Outcome(messages, accepted, events, predictions, rejected)
+        self._unsaved += len(records)
+        self.next_offset = records.offsets[-1] + 1
+        accepted = records.take(events.rows.tolist()) if rejected else records
+        return Outcome(records, accepted, events, predictions, rejected)
 
     # Changes that people ask for.
 
@@ -143,10 +143,3 @@ class PartitionModels:
 
 Change = Callable[[PartitionModels], str]
 """Changes the models of a partition and says what it did. Raises CheckpointError before it has changed anything."""
-
-
-def _offset(message: Message) -> int:
-    offset = message.offset()
-    if offset is None:
-        raise ValueError("a message without an offset did not come from a consumer")
-    return offset

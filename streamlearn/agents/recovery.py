@@ -11,6 +11,7 @@ from streamlearn.checkpoint.marker import Marker
 from streamlearn.checkpoint.restore import Restorer
 from streamlearn.config import CheckpointConfig
 from streamlearn.kafka.reader import PartitionReader
+from streamlearn.kafka.records import by_partition
 from streamlearn.metrics import Metrics
 
 log = structlog.get_logger(__name__)
@@ -32,8 +33,8 @@ def recover(models: PartitionModels, reader: PartitionReader, settings: Checkpoi
     metrics.recovering(stream, number, total, 0)
     models.next_offset = start
     for messages in reader.read(models.partition, start, models.committed):
-        if messages:
-            models.learn(messages)
+        for records in by_partition(messages):
+            models.learn(records)
         metrics.recovering(stream, number, total, models.next_offset - start)
         yield
     models.next_offset = models.committed

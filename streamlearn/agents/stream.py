@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from confluent_kafka import Message
 
 from streamlearn import __version__
 from streamlearn.checkpoint.restore import Restorer
@@ -12,15 +11,16 @@ from streamlearn.config import StreamConfig
 from streamlearn.events.columns import Events, Predictions, Rejected
 from streamlearn.events.decode import Decoder
 from streamlearn.events.encode import Encoder
+from streamlearn.kafka.records import Records
 from streamlearn.processor import Processor
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a batch of messages of one partition."""
+    """What became of a batch of one partition."""
 
-    messages: Sequence[Message]
-    accepted: Sequence[Message]  # those that became events
+    records: Records
+    accepted: Records  # those that became events
     events: Events
     predictions: Predictions
     rejected: Sequence[Rejected]
@@ -45,8 +45,5 @@ class Stream:
         """What reads a checkpoint of one partition: the newest, or number `upto`."""
         return Restorer(self.spec, self.shared, upto=upto, max_models=self.config.memory.max_models)
 
-    def decode(self, messages: Sequence[Message]) -> tuple[Events, list[Rejected]]:
-        values = [message.value() for message in messages]
-        keys = [message.key() for message in messages]
-        times = [message.timestamp()[1] / 1000 for message in messages]
-        return self.decoder.decode(values, keys, times)
+    def decode(self, records: Records) -> tuple[Events, list[Rejected]]:
+        return self.decoder.decode(records.values, records.keys, np.array(records.timestamps, np.float64) / 1000)

@@ -1,6 +1,7 @@
 """The worker process: a Faust application around the exactly-once loop."""
 
 import asyncio
+import gc
 import ssl
 import tempfile
 import time
@@ -32,6 +33,7 @@ from streamlearn.warm import compile_config
 log = structlog.get_logger(__name__)
 
 MAX_POLL_TIMEOUT = 0.05  # seconds: how long a batch is collected at most
+GARBAGE_THRESHOLD = 100_000  # new objects between two collections: a few batches of messages, instead of a third of one
 STALLED = 60.0  # seconds without progress after which a worker no longer counts as alive
 
 
@@ -134,13 +136,16 @@ def _define_agents(
 
     @app.agent(channel)
     async def learn(batches: Any) -> None:
-        running = asyncio.get_running_loop()
+        before: asyncio.Future[None] | None = None
         async for batch in batches:
+            handled = asyncio.get_running_loop().run_in_executor(learning, loop.handle, batch.messages, batch.generation)
             try:
-                await running.run_in_executor(learning, loop.handle, batch.messages, batch.generation)
+                if before is not None:  # so that learning has its next batch at hand
+                    await before
             except Exception as error:  # noqa: BLE001 - any failure of learning ends the worker
                 await service.fail(error)
                 return
+            before = handled
 
     topic = app.topic(config.control_topic, value_type=bytes, value_serializer="raw", key_type=bytes, key_serializer="raw")
 
@@ -174,6 +179,8 @@ def _answer(message: control.ControlMessage | ModelCommand, instance: str, loop:
 
 
 def _execute(app: faust.App, service: SourceService) -> int:
+    gc.freeze()  # what is there now stays
+    gc.set_threshold(GARBAGE_THRESHOLD, 10, 10)
     worker = faust.Worker(app, service, loglevel="warn", redirect_stdouts=False, quiet=True, override_logging=False)
     worker.spinner = None  # it writes terminal escapes wherever standard output goes
     code: object = 0

@@ -1,14 +1,15 @@
 """From the bytes of events to columns."""
 
+import struct
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from streamlearn.events.columns import EventFormat, Events, Rejected, text
 from streamlearn.events.fields import (
@@ -53,18 +54,20 @@ class Decoder:
         self._labels = Labels(form)
         self.dim = self._features.dim
 
-    def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None], times: Sequence[float]) -> tuple[Events, list[Rejected]]:
+    def decode(self, values: Sequence[bytes | None], keys: Sequence[bytes | None], times: ArrayLike) -> tuple[Events, list[Rejected]]:
         """The good events of a batch as columns, and the rejected ones, both in partition order.
 
-        `values`, `keys` and `times` (seconds since 1970) are those of the Kafka records.
+        `values`, `keys` and `times` (float64 [n], seconds since 1970) are those of the Kafka records.
         """
         rows, parsed, rejected = self._parse(values)
+        if rejected:
+            keys = [keys[row] for row in rows]
         problems: list[Problem] = []
         events = Events(
-            rows=np.array(rows, np.int64),
+            rows=rows,
             ids=list(map(self._ids, parsed)) if self._ids else [None] * len(parsed),
-            keys=self._keys_of(parsed, [keys[row] for row in rows], problems),
-            times=self._times_of(parsed, [times[row] for row in rows], problems),
+            keys=self._keys_of(parsed, keys, problems),
+            times=self._times_of(parsed, np.asarray(times, np.float64)[rows], problems),
             X=self._features_of(parsed, problems),
             **self._labels_of(parsed, problems),
         )
@@ -74,7 +77,16 @@ class Decoder:
             events = _without(events, first)
         return events, sorted(rejected)
 
-    def _parse(self, values: Sequence[bytes | None]) -> tuple[list[int], list[Any], list[Rejected]]:
+    def _parse(self, values: Sequence[bytes | None]) -> tuple[Array, list[Any], list[Rejected]]:
+        """The rows that are events, int64 [n], those events, and the others. All at once, one by one only where one of them is bad."""
+        try:
+            if max(map(len, values), default=0) <= self._form.max_bytes:  # type: ignore[arg-type]  # None raises TypeError
+                return np.arange(len(values)), list(map(self._decode, values)), []  # type: ignore[arg-type]
+        except (TypeError, *MALFORMED):
+            return self._parse_each(values)
+        return self._parse_each(values)
+
+    def _parse_each(self, values: Sequence[bytes | None]) -> tuple[Array, list[Any], list[Rejected]]:
         rows: list[int] = []
         parsed: list[Any] = []
         rejected: list[Rejected] = []
@@ -90,7 +102,7 @@ class Decoder:
                     rows.append(row)
                 except MALFORMED as error:
                     rejected.append(Rejected(row, *self._explain(value, error)))
-        return rows, parsed, rejected
+        return np.array(rows, np.int64), parsed, rejected
 
     def _keys_of(self, parsed: Sequence[Any], record_keys: Sequence[bytes | None], problems: list[Problem]) -> Sequence[str]:
         if self._keys:
@@ -104,9 +116,9 @@ class Decoder:
             problems += [(row, Reason.KEY, f"record key {abridged(key)} is longer than {MAX_TEXT} characters") for row, key in too_long]
         return keys
 
-    def _times_of(self, parsed: Sequence[Any], record_times: Sequence[float], problems: list[Problem]) -> Array:
+    def _times_of(self, parsed: Sequence[Any], record_times: Array, problems: list[Problem]) -> Array:
         if not self._times:
-            return np.array(record_times, np.float64)
+            return record_times
         seconds = [time if type(time) is float else time.timestamp() for time in map(self._times, parsed)]
         times = np.array(seconds, np.float64)
         wrong = np.flatnonzero(~((times >= EARLIEST) & (times < LATEST)))
@@ -166,6 +178,7 @@ class _NamedFeatures:
     def __init__(self, form: EventFormat, roles: Roles, dtype: np.dtype[Any]) -> None:
         self._names = (*form.numeric, *form.boolean)
         self._numbers = _columns(roles.numbers)
+        self._pack = _packer(len(roles.numbers))
         self._categories: list[tuple[Callable[[Any], Any], int, Callable[[str], int]]] = []
         self._dtype = dtype
         self.dim = len(roles.numbers)
@@ -178,7 +191,7 @@ class _NamedFeatures:
 
     def __call__(self, parsed: Sequence[Any]) -> Array:
         width = len(self._names)
-        numbers = np.fromiter(chain.from_iterable(map(self._numbers, parsed)), np.float64, len(parsed) * width).reshape(len(parsed), width)
+        numbers = np.frombuffer(b"".join(starmap(self._pack, map(self._numbers, parsed))), "<f8").reshape(len(parsed), width)
         if not self._categories:
             return numbers.astype(self._dtype)
         X = np.zeros((len(parsed), self.dim), self._dtype)
@@ -191,6 +204,11 @@ class _NamedFeatures:
 
     def name(self, column: int) -> str:
         return f"field `{self._names[column]}`"
+
+
+def _packer(count: int) -> Callable[..., bytes]:
+    """Numbers to the bytes of float64, in little more than half of the time that numpy takes for them."""
+    return struct.Struct(f"<{count}d").pack
 
 
 def _columns(attributes: tuple[str, ...]) -> Callable[[Any], tuple[float, ...]]:
@@ -220,6 +238,7 @@ class _ArrayFeatures:
         self._get = attrgetter(attribute)
         self._dtype = dtype
         self.dim = array_dim(form)
+        self._pack = _packer(self.dim)
 
     def __call__(self, parsed: Sequence[Any]) -> Array:
         arrays = list(map(self._get, parsed))
@@ -237,7 +256,7 @@ class _ArrayFeatures:
         if kind is bytes:
             return np.frombuffer(b"".join(arrays), "<f4").reshape(shape).astype(self._dtype)
         if kind is list:
-            return np.fromiter(chain.from_iterable(arrays), np.float64, len(arrays) * self.dim).reshape(shape).astype(self._dtype)
+            return np.frombuffer(b"".join(starmap(self._pack, arrays)), "<f8").reshape(shape).astype(self._dtype)
         lengths = np.fromiter(map(len, arrays), np.int64, len(arrays))
         rows, count = np.repeat(np.arange(len(arrays)), lengths), int(lengths.sum())
         X = np.zeros(shape, self._dtype)

@@ -8,7 +8,6 @@ from typing import Any, Literal, cast
 import msgspec
 
 from streamlearn.events.columns import Events, Label, Predictions, text
-from streamlearn.features.compiled import Array
 
 Encoding = Literal["json", "msgpack"]
 
@@ -38,8 +37,8 @@ class Encoder:
         self._learner = learner
         self._version = version
 
-    def encode(self, events: Events, predictions: Predictions, topic: str, partition: int, offsets: Array) -> list[bytes]:
-        """One record per event, in order. `offsets`: int64 [n], those of the events, without the rejected ones of their batch."""
+    def encode(self, events: Events, predictions: Predictions, topic: str, partition: int, offsets: Sequence[int]) -> list[bytes]:
+        """One record per event, in order. `offsets`: those of the events, without the rejected ones of their batch."""
         records = map(
             PredictionRecord,
             events.ids,
@@ -53,7 +52,7 @@ class Encoder:
             predictions.learned.tolist(),
             repeat(topic),
             repeat(partition),
-            offsets.tolist(),
+            offsets,
         )
         return list(map(self._encode, records))
 

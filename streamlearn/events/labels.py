@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Labels:
         if self._task == "multiclass":
             return np.full(len(labels), np.nan), [_as_class(label) if type(label) is float else label for label in labels]
         sign = self._signs.get
-        return np.array([sign(label, 0.0) for label in labels], np.float64), labels
+        return np.fromiter(map(sign, labels, repeat(0.0)), np.float64, len(labels)), labels
 
     def wrong(self, y: Array, labels: Sequence[Label | None]) -> Iterator[tuple[int, str]]:
         """Rows whose label cannot be learned, each with what was expected, of what `targets` returned."""

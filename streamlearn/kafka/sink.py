@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NoReturn
 
 import structlog
@@ -21,12 +22,14 @@ class SinkError(Exception):
 
 
 class TransactionalSink:
-    """One transaction at a time. Belongs to one thread at a time."""
+    """One transaction at a time. Belongs to one thread at a time, which may do other things while a commit is under way."""
 
     def __init__(self, properties: Properties, timeout: float) -> None:
         """timeout: seconds that a transactional call is retried before it fails."""
         self._producer = Producer(dict(properties), logger=client_logger())
         self._timeout = timeout
+        self._background = ThreadPoolExecutor(1, thread_name_prefix="commit")
+        self._commit: Future[float] | None = None
         self.open = False
         self._retry("joining transactions", self._producer.init_transactions)
 
@@ -74,23 +77,37 @@ class TransactionalSink:
         self._retry("beginning a transaction", lambda _: self._producer.begin_transaction())
         self.open = True
 
-    def commit(self, offsets: Mapping[Partition, int], group_metadata: object) -> None:
-        """Make the records of the transaction and these next offsets visible. Raises TransactionAbortedError, SinkError."""
+    def begin_commit(self, offsets: Mapping[Partition, int], group_metadata: object) -> None:
+        """Begin to make the records of the transaction and these next offsets visible. `finish_commit` must come before anything else."""
         if not self.open:
             self.begin()
         positions = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-        self._retry(
-            "sending offsets",
-            lambda timeout: self._producer.send_offsets_to_transaction(positions, group_metadata, timeout),
-        )
-        self._retry("committing", self._producer.commit_transaction)
-        self.open = False
+        self._commit = self._background.submit(self._commit_now, positions, group_metadata)
+
+    @property
+    def committed(self) -> bool:
+        """Whether `finish_commit` would not have to wait."""
+        return self._commit is None or self._commit.done()
+
+    def finish_commit(self) -> float:
+        """Wait until the commit is done; returns the seconds it took. Raises TransactionAbortedError, SinkError."""
+        if self._commit is None:
+            raise RuntimeError("no commit has begun")
+        commit, self._commit = self._commit, None
+        return commit.result()
 
     def abort(self) -> None:
         """Give up the open transaction, if any. Raises SinkError."""
         if self.open:
             self.open = False
             self._retry("aborting", self._producer.abort_transaction)
+
+    def _commit_now(self, positions: list[TopicPartition], group_metadata: object) -> float:
+        started = time.perf_counter()
+        self._retry("sending offsets", lambda timeout: self._producer.send_offsets_to_transaction(positions, group_metadata, timeout))
+        self._retry("committing", self._producer.commit_transaction)
+        self.open = False
+        return time.perf_counter() - started
 
     def _retry(self, what: str, call: Callable[[float], object]) -> None:
         """Call until it succeeds, fails for good, or time is up; librdkafka resumes a transactional call that timed out."""

@@ -89,7 +89,7 @@ class Source:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        if any(message.error() for message in messages):
+        if any(map(Message.error, messages)):
             return [message for message in messages if not self._check(message)]
         return messages
 

@@ -26,18 +26,18 @@ def skip_replay(_: str) -> None:
 
 def without_fencing(app: str) -> None:
     """A worker that has lost its partitions commits what it has, and its offsets say nothing of the group's generation."""
-    commit = TransactionalSink.commit
+    begin_commit = TransactionalSink.begin_commit
     nobody = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": app, "log_level": 0})
 
     def commit_as_nobody(self: TransactionalSink, offsets: Mapping[Partition, int], _: object) -> None:
-        commit(self, offsets, nobody.consumer_group_metadata())
+        begin_commit(self, offsets, nobody.consumer_group_metadata())
 
     def commit_what_is_lost(self: LearningLoop, partitions: Sequence[Partition]) -> None:
         with self._lock:
             self._commit()
             self._forget(partitions)
 
-    TransactionalSink.commit = commit_as_nobody  # type: ignore[method-assign, assignment]
+    TransactionalSink.begin_commit = commit_as_nobody  # type: ignore[method-assign, assignment]
     LearningLoop.lost = commit_what_is_lost  # type: ignore[method-assign]
 
 

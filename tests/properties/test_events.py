@@ -116,7 +116,7 @@ def test_prediction_comes_back_as_it_was(encoding: Any, key: str, label: str | i
     predictions = Predictions(
         scores=np.array([[score]], np.float32), predictions=[label], mistakes=[None], learned=np.array([7]), classes=()
     )
-    (record,) = Encoder(encoding, "ogd", "1").encode(events, predictions, "t", 0, np.array([2**40]))
+    (record,) = Encoder(encoding, "ogd", "1").encode(events, predictions, "t", 0, [2**40])
     back = json.loads(record) if encoding == "json" else msgspec.msgpack.decode(record)
     assert (back["key"], back["id"], back["label"], back["prediction"]) == (key, label, label, label)
     assert (back["score"], back["learned"], back["offset"]) == (score, 7, 2**40)

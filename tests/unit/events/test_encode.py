@@ -48,7 +48,7 @@ NO_CLASS_YET = columns([[-np.inf, -np.inf]], [None], ["a"], [True])
 
 def encode(encoding: Any, pair: tuple[Events, Predictions]) -> list[dict[str, Any]]:
     events, predictions = pair
-    offsets = np.arange(len(events.rows)) + 100
+    offsets = range(100, 100 + len(events.rows))
     records = Encoder(encoding, "fogd", "1f2e").encode(events, predictions, "flights.events", 3, offsets)
     decode = json.loads if encoding == "json" else msgspec.msgpack.decode
     return [decode(record) for record in records]
