@@ -10,6 +10,8 @@ import numpy as np
 
 from streamlearn.features.compiled import Array
 
+_GROWTH = 4  # of the room for models: copying costs a pass over memory, zeroed pages that nobody has touched cost nothing
+
 
 class Task(StrEnum):
     """What a stream's labels mean and what a score is."""
@@ -70,13 +72,14 @@ class Pool:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self._arrays.values())
+        """Bytes of the models, without the room for more, whose pages are not there before they are used."""
+        return sum(array[: self.slots].nbytes for array in self._arrays.values())
 
     def add(self, slots: int = 1) -> int:
         """Add fresh models and return the first one's slot."""
         first, self.slots = self.slots, self.slots + slots
         if self.slots > self._capacity:
-            self._grow(self._fields, max(self.slots, 2 * self._capacity))
+            self._grow(self._fields, max(self.slots, _GROWTH * self._capacity))
         return first
 
     def reset(self, slot: int) -> None:
