@@ -62,8 +62,8 @@ class Rig:
         self._runs += 1
         return f"{name}-{self._runs}"
 
-    def make_topics(self, names: Iterable[str], partitions: int) -> None:
-        for made in self._admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
+    def make_topics(self, names: Iterable[str], partitions: int, settings: Mapping[str, str] | None = None) -> None:
+        for made in self._admin.create_topics([NewTopic(name, partitions, 1, config=dict(settings or {})) for name in names]).values():
             made.result(30)
 
     def delete_topics(self, names: Iterable[str]) -> None:
@@ -198,12 +198,19 @@ class Worker(Program):
 
 @contextlib.contextmanager
 def running(
-    rig: Rig, tables: Tables, count: int = 1, partitions: int = 1, environment: Mapping[str, str] | None = None
+    rig: Rig,
+    tables: Tables,
+    count: int = 1,
+    partitions: int = 1,
+    environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[list[Worker]]:
-    """Workers of one application: topics made, ended in good order, topics deleted."""
+    """Workers of one application: topics made, ended in good order, topics deleted. settings: of the topics, the models' left out."""
     config = Config(**tables)
-    own = [topic for topic, kind in config.topic_kinds().items() if kind != "events"]
-    rig.make_topics(own, partitions)
+    kinds = config.topic_kinds()
+    own = [topic for topic, kind in kinds.items() if kind != "events"]
+    rig.make_topics([topic for topic in own if kinds[topic] != "models"], partitions, settings)
+    rig.make_topics([topic for topic in own if kinds[topic] == "models"], partitions, {"cleanup.policy": "compact"})
     workers: list[Worker] = []
     try:
         workers += [Worker(tables, rig.folder, environment) for _ in range(count)]

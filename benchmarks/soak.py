@@ -20,7 +20,8 @@ POPULATION = 5_000  # keys in all; each comes back once per turn
 ALIVE = 1_000
 TURNS = 4  # of the population during the run; all models exist after the first
 INTERVAL = 1.0  # seconds between samples
-FASTEST = 60_000.0  # events per second that one Python publisher manages beside worker and broker
+FASTEST = 150_000.0  # events per second that one Python publisher manages beside worker and broker
+BOUNDED = {"retention.bytes": "1000000000", "segment.bytes": "200000000"}  # of a partition: half an hour would fill a disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,10 @@ class Sample:
 
 def measure(rig: Rig, rate: float, minutes: float) -> list[Sample]:
     app, topic, seconds = rig.unique("soak"), rig.unique("churning"), 60 * minutes
-    rig.make_topics([topic], 2)
+    rig.make_topics([topic], 2, BOUNDED)
     tables = stream_tables(rig, app, Events(), topic, FOGD)
     pace = Pace(rig.bootstrap, topic, 2, rate, seconds + 60, keys=POPULATION, alive=ALIVE, churn=TURNS * POPULATION / seconds)
-    with running(rig, tables, partitions=2) as workers:
+    with running(rig, tables, partitions=2, settings=BOUNDED) as workers:
         workers[0].await_ready()
         with publishing(rig, pace) as publisher:
             return _sample(workers[0], publisher.check, seconds)
