@@ -112,6 +112,7 @@ class LearningLoop:
                 self._leave()
             except TransactionAbortedError as error:
                 log.warning("the last transaction before a rebalance was aborted", error=str(error))
+                self._abort()
             finally:
                 self._forget(partitions)
 
