@@ -1,6 +1,7 @@
 """The exactly-once loop: what a worker does with a batch of messages, and with partitions that come and go.
 
-Two threads use it: the polling thread calls the rebalance methods, the learning thread calls `handle`. A lock makes each call whole.
+Two threads use it: the polling thread calls `decode` and the rebalance methods, the learning thread calls `handle`. A lock makes each
+call whole; only `decode` touches nothing that needs it.
 Predictions, dead letters and offsets of many batches share one transaction. While it is committed the next batches are learned, and
 their predictions wait for the next one. Models run ahead of the committed offset, so a transaction that is aborted takes the models of
 all partitions with it: they are recovered from the committed offset.
@@ -16,11 +17,12 @@ from confluent_kafka import Message
 
 from streamlearn.agents.partition import Change, ChangeError, PartitionModels
 from streamlearn.agents.recovery import recover
-from streamlearn.agents.stream import Outcome, Stream
+from streamlearn.agents.stream import Decoded, Stream
 from streamlearn.config import CheckpointConfig
+from streamlearn.events.columns import Predictions
 from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader
-from streamlearn.kafka.records import Records, by_partition
+from streamlearn.kafka.records import by_partition
 from streamlearn.kafka.sink import TransactionAbortedError, TransactionalSink
 from streamlearn.kafka.source import Assigned, Source
 from streamlearn.metrics import Metrics, Stage
@@ -39,9 +41,10 @@ class Learned:
     """A batch of one partition that waits to be produced."""
 
     models: PartitionModels
-    outcome: Outcome
+    batch: Decoded
+    predictions: Predictions
     values: Sequence[bytes]  # of the prediction records
-    seconds: float  # that learning took
+    seconds: float  # that decoding, learning and encoding took
 
 
 class LearningLoop:
@@ -93,6 +96,12 @@ class LearningLoop:
                 for p, m in sorted(self._models.items())
             ]
 
+    def decode(self, messages: Sequence[Message]) -> list[Decoded]:
+        """What `handle` learns. On the polling thread it overlaps with the kernels, which leave Python to others while they run."""
+        batches = [self._streams[records.partition.topic].decode(records) for records in by_partition(messages)]
+        self._metrics.spent(Stage.DECODE, sum(batch.seconds for batch in batches))
+        return batches
+
     # The rebalance listener, called on the polling thread.
 
     def assigned(self, partitions: Sequence[Assigned]) -> None:
@@ -128,16 +137,16 @@ class LearningLoop:
 
     # The learning thread.
 
-    def handle(self, messages: Sequence[Message], generation: int) -> None:
-        """Learn a batch that was polled in a generation; an older one is dropped, its messages will be fetched again.
+    def handle(self, batches: Sequence[Decoded], generation: int) -> None:
+        """Learn what was polled in a generation; what is older is dropped, it will be fetched again.
 
-        Also called with no messages, so that recoveries go on and transactions are committed in time.
+        Also called with nothing, so that recoveries go on and transactions are committed in time.
         """
         with self._lock:
             if generation != self.generation or self._broken:
                 return
             try:
-                self._handle(messages)
+                self._handle(batches)
             except TransactionAbortedError as error:
                 log.warning("aborted, starting again from the committed offsets", error=str(error))
                 self._start_again()
@@ -194,9 +203,9 @@ class LearningLoop:
             raise ChangeError("the models are being recovered, ask again when the worker is ready")
         return self._models[partition]
 
-    def _handle(self, messages: Sequence[Message]) -> None:
-        for records in by_partition(messages):
-            self._learn(records)
+    def _handle(self, batches: Sequence[Decoded]) -> None:
+        for batch in batches:
+            self._learn(batch)
         if self._sink.committed or len(self._waiting) >= MOST_WAITING:
             self._deliver()
         self._recover()
@@ -204,18 +213,18 @@ class LearningLoop:
             self._begin_commit()
         self._report()
 
-    def _learn(self, records: Records) -> None:
-        models = self._models.get(records.partition)
-        if models is None or records.partition in self._recoveries:
-            raise RuntimeError(f"{records.partition} delivered messages while it was not ready for them")
+    def _learn(self, batch: Decoded) -> None:
+        partition = batch.records.partition
+        models = self._models.get(partition)
+        if models is None or partition in self._recoveries:
+            raise RuntimeError(f"{partition} delivered messages while it was not ready for them")
         if not self._waiting and (self._committing or not self._sink.open):
             self._began = time.monotonic()
         started = time.perf_counter()
-        outcome = models.learn(records)
+        predictions = models.learn(batch)
         with self._metrics.timed(Stage.ENCODE):
-            offsets = outcome.accepted.offsets
-            values = models.stream.encoder.encode(outcome.events, outcome.predictions, *models.partition, offsets)
-        self._waiting.append(Learned(models, outcome, values, time.perf_counter() - started))
+            values = models.stream.encoder.encode(batch.events, predictions, *partition, batch.accepted.offsets)
+        self._waiting.append(Learned(models, batch, predictions, values, batch.seconds + time.perf_counter() - started))
 
     # One transaction after the other.
 
@@ -230,9 +239,9 @@ class LearningLoop:
 
     def _produce(self, learned: Learned) -> None:
         stream, (topic, number) = learned.models.stream.config, learned.models.partition
-        accepted, records = learned.outcome.accepted, learned.outcome.records
+        accepted, records = learned.batch.accepted, learned.batch.records
         self._sink.produce_all(stream.output_topic, number, accepted.keys, learned.values, accepted.timestamps)
-        for row, reason, detail in learned.outcome.rejected:
+        for row, reason, detail in learned.batch.rejected:
             headers: dict[str, str | bytes | None] = {
                 "reason": reason, "detail": detail, "topic": topic, "partition": str(number), "offset": str(records.offsets[row]),
             }  # fmt: skip
@@ -241,9 +250,10 @@ class LearningLoop:
             )
 
     def _count(self, learned: Learned) -> None:
-        stream, events, mistakes = learned.models.stream, learned.outcome.events, learned.outcome.predictions.mistakes
+        stream, events, mistakes = learned.models.stream, learned.batch.events, learned.predictions.mistakes
         labelled = len(events.labels) - events.labels.count(None)
-        self._metrics.batch(stream.config.name, events.times, [rejected.reason for rejected in learned.outcome.rejected], learned.seconds)
+        reasons = [rejected.reason for rejected in learned.batch.rejected]
+        self._metrics.batch(stream.config.name, events.times, reasons, learned.seconds)
         self._metrics.learned(
             stream.config.name, stream.learner, learned.models.partition.partition, len(mistakes), labelled, mistakes.count(True)
         )

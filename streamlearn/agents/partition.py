@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from streamlearn.agents.eviction import Eviction
-from streamlearn.agents.stream import Outcome, Stream
+from streamlearn.agents.stream import Decoded, Stream
 from streamlearn.checkpoint.codec import Record
 from streamlearn.checkpoint.errors import CheckpointError
 from streamlearn.checkpoint.marker import Marker
 from streamlearn.checkpoint.snapshot import Checkpointer
 from streamlearn.config import CheckpointConfig
+from streamlearn.events.columns import Predictions
 from streamlearn.kafka.clients import Partition
-from streamlearn.kafka.records import Records
 from streamlearn.kafka.source import Assigned
 from streamlearn.metrics import Metrics, Stage
 from streamlearn.processor import Processor
@@ -56,23 +56,19 @@ class PartitionModels:
     def models_partition(self) -> Partition:
         return Partition(self.stream.config.models_topic, self.partition.partition)
 
-    def learn(self, records: Records) -> Outcome:
-        """Predict and learn records, in order."""
+    def learn(self, batch: Decoded) -> Predictions:
+        """Predict and learn a batch, in order."""
         started = time.perf_counter()
-        events, rejected = self.stream.decode(records)
-        decoded = time.perf_counter()
-        slots = self.processor.route(events)
+        slots = self.processor.route(batch.events)
         routed = time.perf_counter()
-        predictions = self.processor.learn(events, slots)
-        self._metrics.spent(Stage.DECODE, decoded - started)
-        self._metrics.spent(Stage.ROUTE, routed - decoded)
+        predictions = self.processor.learn(batch.events, slots)
+        self._metrics.spent(Stage.ROUTE, routed - started)
         self._metrics.spent(Stage.KERNEL, time.perf_counter() - routed)
         self._window.add(np.array([mistake for mistake in predictions.mistakes if mistake is not None], np.bool_))
         self._eviction.run(self.processor.router)
-        self._unsaved += len(records)
-        self.next_offset = records.offsets[-1] + 1
-        accepted = records.take(events.rows.tolist()) if rejected else records
-        return Outcome(records, accepted, events, predictions, rejected)
+        self._unsaved += len(batch.records)
+        self.next_offset = batch.records.offsets[-1] + 1
+        return predictions
 
     # Changes that people ask for.
 

@@ -34,7 +34,7 @@ def recover(models: PartitionModels, reader: PartitionReader, settings: Checkpoi
     models.next_offset = start
     for messages in reader.read(models.partition, start, models.committed):
         for records in by_partition(messages):
-            models.learn(records)
+            models.learn(models.stream.decode(records))
         metrics.recovering(stream, number, total, models.next_offset - start)
         yield
     models.next_offset = models.committed

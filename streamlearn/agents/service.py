@@ -10,9 +10,9 @@ from typing import Any
 import faust
 import mode
 import structlog
-from confluent_kafka import Message
 
 from streamlearn.agents.loop import LearningLoop
+from streamlearn.agents.stream import Decoded
 from streamlearn.kafka.source import Source
 from streamlearn.metrics import Metrics, Stage
 
@@ -21,9 +21,9 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one poll gave; without messages it is a tick."""
+    """What one poll gave, by partition; without any it is a tick."""
 
-    messages: Sequence[Message]
+    parts: Sequence[Decoded]
     generation: int
 
 
@@ -81,9 +81,9 @@ class SourceService(mode.Service):
                 generation = self._learning.generation
                 with self._metrics.timed(Stage.CONSUME):
                     messages = source.poll(self._batch_size, self._poll_timeout)
-                if self._learning.generation != generation:
-                    messages = []  # polled before a rebalance: they will be fetched again by whoever owns them now
-                self._put(Batch(messages, self._learning.generation), event_loop)
+                if self._learning.generation != generation:  # polled before a rebalance: fetched again by whoever owns them now
+                    messages, generation = [], self._learning.generation
+                self._put(Batch(self._learning.decode(messages), generation), event_loop)
         finally:
             source.close()
 

@@ -1,5 +1,6 @@
 """One configured stream as the worker runs it: bytes in, bytes out, models in between."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ import numpy as np
 from streamlearn import __version__
 from streamlearn.checkpoint.restore import Restorer
 from streamlearn.config import StreamConfig
-from streamlearn.events.columns import Events, Predictions, Rejected
+from streamlearn.events.columns import Events, Rejected
 from streamlearn.events.decode import Decoder
 from streamlearn.events.encode import Encoder
 from streamlearn.kafka.records import Records
@@ -16,14 +17,14 @@ from streamlearn.processor import Processor
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a batch of one partition."""
+class Decoded:
+    """A batch of one partition, ready to be learned."""
 
     records: Records
     accepted: Records  # those that became events
     events: Events
-    predictions: Predictions
     rejected: Sequence[Rejected]
+    seconds: float  # that decoding took
 
 
 class Stream:
@@ -45,5 +46,8 @@ class Stream:
         """What reads a checkpoint of one partition: the newest, or number `upto`."""
         return Restorer(self.spec, self.shared, upto=upto, max_models=self.config.memory.max_models)
 
-    def decode(self, records: Records) -> tuple[Events, list[Rejected]]:
-        return self.decoder.decode(records.values, records.keys, np.array(records.timestamps, np.float64) / 1000)
+    def decode(self, records: Records) -> Decoded:
+        started = time.perf_counter()
+        events, rejected = self.decoder.decode(records.values, records.keys, np.array(records.timestamps, np.float64) / 1000)
+        accepted = records.take(events.rows.tolist()) if rejected else records
+        return Decoded(records, accepted, events, rejected, time.perf_counter() - started)

@@ -138,7 +138,7 @@ def _define_agents(
     async def learn(batches: Any) -> None:
         before: asyncio.Future[None] | None = None
         async for batch in batches:
-            handled = asyncio.get_running_loop().run_in_executor(learning, loop.handle, batch.messages, batch.generation)
+            handled = asyncio.get_running_loop().run_in_executor(learning, loop.handle, batch.parts, batch.generation)
             try:
                 if before is not None:  # so that learning has its next batch at hand
                     await before
