@@ -42,7 +42,8 @@ unit: setup
 
 test: check tools ## every test, on a real Apache Kafka that is fetched and started
 	$(RUN)/pytest -q --numprocesses 2 --dist worksteal tests/properties
-	$(RUN)/pytest -q tests/integration tests/chaos
+	@# Three processes, each with a broker of its own: these tests mostly wait for brokers, groups and sessions.
+	$(RUN)/pytest -q --numprocesses 3 --dist loadfile tests/chaos tests/integration
 
 tools: ## the programs the tests need beside Java and Maven: from Debian's packages where they are missing
 	@for tool in prometheus promtool docker-compose; do command -v $$tool >/dev/null || missing=1; done; test -z "$$missing" \

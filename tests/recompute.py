@@ -25,10 +25,10 @@ class Expected:
     processor: Processor
 
 
-def recompute(stream: StreamConfig, dtype: str, messages: Sequence[Message]) -> Expected:
-    """The uninterrupted computation over all messages of a partition."""
+def recompute(stream: StreamConfig, dtype: str, messages: Sequence[Message], processor: Processor | None = None) -> Expected:
+    """The uninterrupted computation over all messages of a partition, or going on with the models that a processor has."""
     decoder = Decoder(stream.event_format(), np.dtype(dtype))
-    processor = Processor(stream.model_spec(decoder.dim, dtype))
+    processor = processor or Processor(stream.model_spec(decoder.dim, dtype))
     events, rejected = decoder.decode(
         [message.value() for message in messages],
         [message.key() for message in messages],

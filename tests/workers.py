@@ -148,6 +148,12 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
+    def hears_sigterm(self) -> bool:
+        """Whether the program has begun to handle SIGTERM; before that, Python itself is starting."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        [caught] = [int(line.split()[1], 16) for line in status.splitlines() if line.startswith("SigCgt:")]
+        return bool(caught >> (signal.SIGTERM - 1) & 1)
+
     def signal(self, number: signal.Signals) -> None:
         if self.running:
             self._process.send_signal(number)
@@ -256,7 +262,7 @@ def read_topic(bootstrap: str, topic: str, isolation: str = "read_committed", ti
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap, "group.id": "foreign-reader", "isolation.level": isolation, "auto.offset.reset": "earliest",
-            "enable.auto.commit": False, "enable.partition.eof": True,
+            "enable.auto.commit": False, "enable.partition.eof": True, "fetch.wait.max.ms": 10,
         }
     )  # fmt: skip
     records: dict[int, list[Message]] = {number: [] for number in ends}

@@ -1,18 +1,18 @@
 """librdkafka properties of our consumers and producers, and how its errors are told apart."""
 
 import logging
-import time
 from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
+from streamlearn.logs import Repeats
+
 Property = str | int | float | bool
 Properties = Mapping[str, Property]
 
 
-REPEAT_INTERVAL = 30.0  # seconds between two like log lines
 MIN_TRANSACTION_TIMEOUT = 15.0  # seconds
 MODELS_MESSAGE_BYTES = 8_388_608  # what the models topic takes
 
@@ -90,27 +90,9 @@ def kafka_error(error: KafkaException) -> KafkaError:
     return inner
 
 
-class _Repeats(logging.Filter):
-    """Lets one of many like lines through every REPEAT_INTERVAL seconds: a broker that is down must not fill the logs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._last: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        line = record.getMessage().split(" (", 1)[0]
-        now = time.monotonic()
-        repeated = now - self._last.get(line, -REPEAT_INTERVAL) < REPEAT_INTERVAL
-        if not repeated:
-            if len(self._last) > 1000:
-                self._last.clear()
-            self._last[line] = now
-        return not repeated
-
-
 @cache
 def client_logger() -> logging.Logger:
     """Where librdkafka's own log lines go: through Python's logging, without the repeats."""
     logger = logging.getLogger("librdkafka")
-    logger.addFilter(_Repeats())
+    logger.addFilter(Repeats())
     return logger

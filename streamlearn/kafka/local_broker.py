@@ -127,7 +127,9 @@ class LocalBroker:
         return self.start(timeout)
 
     def close(self) -> None:
-        """Stop, and remove the data folder if it was a temporary one."""
+        """Stop, and remove the data folder if it was a temporary one: a broker whose data nobody will see needs no good order."""
+        if self._temporary and self._new_archive is None:
+            self.kill()
         self.stop()
         if self._temporary:
             shutil.rmtree(self.data, ignore_errors=True)

@@ -7,9 +7,11 @@ from confluent_kafka import Consumer, Message
 
 from streamlearn import cli
 from streamlearn.agents.loop import LearningLoop
+from streamlearn.agents.partition import PartitionModels
 from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader
 from streamlearn.kafka.sink import TransactionalSink
+from streamlearn.processor import Processor
 
 
 def skip_replay(_: str) -> None:
@@ -41,7 +43,17 @@ def without_fencing(app: str) -> None:
     LearningLoop.lost = commit_what_is_lost  # type: ignore[method-assign]
 
 
-SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "without-fencing": without_fencing}
+def pretend(_: str) -> None:
+    """Rollbacks and deletions are answered and remembered, and the models stay as they are."""
+
+    def keep(self: PartitionModels, _: Processor) -> None:
+        self.begin(self.processor, self._checkpointer.last, new_epoch=True)
+
+    PartitionModels.replace = keep  # type: ignore[method-assign, assignment]
+    PartitionModels.delete = lambda _, keys: len(keys)  # type: ignore[method-assign, assignment]
+
+
+SABOTAGES: dict[str, Callable[[str], None]] = {"skip-replay": skip_replay, "without-fencing": without_fencing, "pretend": pretend}
 
 if __name__ == "__main__":
     name, app = sys.argv.pop(1), sys.argv.pop(1)

@@ -17,16 +17,21 @@ BURST = 0.05  # seconds
 
 
 def streams() -> list[dict[str, Any]]:
-    """Random features, a budget with generator state and classes that arrive, and variance reduction with a memory."""
+    """Random features, a budget with generator state and classes that arrive, and variance reduction with a memory.
+
+    The models of the first are all in memory. Those of the second are mostly on disk and come back for nearly every event, those of the
+    third go there when they have been idle.
+    """
     common = {"key": "key", "array": "x", "dim": 4}
     return [
         {**common, "name": "fogd", "learner": {"name": "fogd", "frequencies": 16}},
-        {**common, "name": "rbp", "task": "multiclass", "learner": {"name": "rbp", "budget": 6}},
+        {**common, "name": "rbp", "task": "multiclass", "learner": {"name": "rbp", "budget": 6}, "memory": {"max_models": 20}},
         {
             **common,
             "name": "dualsvrg",
             "scaling": "none",
             "learner": {"name": "dualsvrg", "budget": 4, "frequencies": 8, "memory": 5, "period": 7},
+            "memory": {"idle": 1.0},
         },
     ]
 

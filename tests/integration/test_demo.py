@@ -38,7 +38,15 @@ def run_demo(environment: dict[str, str], *options: str) -> subprocess.Completed
 
 
 def left_behind(environment: dict[str, str]) -> list[str]:
-    """Files and processes of a demo that has ended."""
+    """Files and processes that a demo has left for good; one that was killed as the demo ended may take a moment to disappear."""
+    deadline = time.monotonic() + 5
+    while (left := seen(environment)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def seen(environment: dict[str, str]) -> list[str]:
+    """Files and processes of a demo."""
     scratch = environment["TMPDIR"]
     processes = []
     for folder in Path("/proc").glob("[0-9]*"):

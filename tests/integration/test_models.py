@@ -21,6 +21,7 @@ from streamlearn.events.decode import Decoder
 from streamlearn.kafka.local_broker import LocalBroker
 from streamlearn.models.errors import ModelsError
 from streamlearn.processor import Processor
+from streamlearn.warm import compile_config
 
 pytestmark = pytest.mark.integration
 
@@ -43,7 +44,11 @@ class Application:
         }
         tables: dict[str, Any] = {
             "app": app_name,
-            "kafka": {"bootstrap": broker.bootstrap, "consumer": {"session.timeout.ms": 6000, "heartbeat.interval.ms": 300}},
+            "kafka": {
+                "bootstrap": broker.bootstrap,
+                "consumer": {"session.timeout.ms": 2000, "heartbeat.interval.ms": 200},
+                "producer": {"transaction.timeout.ms": 4000},
+            },
             "metrics": {"port": 0},
             "checkpoint": {"interval": 0.3, "history": 50},
             "streams": [{"name": f"old-{app_name}", **stream}, {"name": f"new-{app_name}", **stream}],
@@ -52,6 +57,7 @@ class Application:
         self.old, self.new = self.config.streams
         self.file = write_config(folder / "streamlearn.toml", tables)
         make_topics(self.config, PARTITIONS)
+        compile_config(self.config)  # a worker that compiles takes longer than tests wait
 
     def publish(self, stream: StreamConfig, events: Sequence[Row]) -> None:
         """Publish events and wait until they are learned and checkpointed."""

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,15 @@ def test_events_without_a_label_are_predicted_and_not_learned(application: Appli
         for prediction in (p for p in predictions if p["key"] == user):
             assert prediction["learned"] == learned
             learned += prediction["label"] is not None
+
+
+def test_workers_that_are_stopped_while_they_start_end_in_good_order(application: Application, workers: Workers) -> None:
+    application.publish(clicks(500, seed=9))
+    started = [workers.start(application.file) for _ in range(4)]
+    for worker in started:
+        eventually(worker.hears_sigterm, "the worker having begun")
+        assert worker.stop() == 0
+        time.sleep(0.5)  # so that the next one has come further
 
 
 def test_control_messages_reach_every_worker(application: Application, workers: Workers) -> None:
