@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from streamlearn.events.columns import EventFormat, Label
+from streamlearn.events.columns import EventFormat, Label, text
 from streamlearn.events.decode import Decoder
 from streamlearn.learners.pipeline import Pipeline, Scaling, TargetScaling
 from streamlearn.learners.protocol import Learner, Task
@@ -139,6 +139,8 @@ class StreamConfig(_Section):
             raise ValueError("`array` and `dim`, the number of its features, go together")
         if self.task in (Task.BINARY, Task.RANKING) and len(self.labels) not in (0, 2):
             raise ValueError(f"labels of a {self.task} stream are a pair [negative, positive], not {list(self.labels)}")
+        if len(set(map(text, self.labels))) < len(self.labels):
+            raise ValueError(f"labels {list(self.labels)} must differ as text: that is how a prediction's score names them")
         learner = make_learner(self.learner)
         if self.task not in learner.tasks:
             names = ", ".join(sorted(name for name, kind in LEARNERS.items() if self.task in kind.tasks))

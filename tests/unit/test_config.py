@@ -73,6 +73,7 @@ def test_environment_overrides_the_file(tmp_path: Path, monkeypatch: pytest.Monk
         ('numeric = ["amount", "hour"]', 'array = "x"', "`array` and `dim`"),
         ('numeric = ["amount", "hour"]', "", "name either the feature fields"),
         ('label = "fraud"', 'label = "fraud"\nlabels = [1, 2, 3]', "a pair [negative, positive]"),
+        ('label = "fraud"', 'label = "fraud"\nlabels = [1, "1"]', "must differ as text"),
         ('label = "fraud"', 'label = "fraud"\ntask = "ranking"', "learner fogd is not for task = 'ranking'"),
         ("[kafka]", "[worker]\ncommit_interval = 0\n[kafka]", "worker.commit_interval = 0"),
         ("[kafka]", "[kafka", "is not TOML"),
