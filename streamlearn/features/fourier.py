@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, inlined, kernel
+from streamlearn.features.compiled import Array, inlined, lean
 from streamlearn.features.elementary import scaled_cos_sin
 from streamlearn.features.tiles import product, row_product
 
@@ -39,7 +39,7 @@ def projections(X: Array, frequencies: Array) -> Iterator[tuple[slice, Array]]:
         yield rows, angles
 
 
-@kernel
+@lean
 def project_row(x: Array, frequencies: Array, angles: Array) -> None:
     """angles = x @ frequencies for one stored row x [dim], inside a kernel where no batch can be projected at once."""
     row_product(x, frequencies, angles)

@@ -1,6 +1,6 @@
 """The random generator of learners that draw while they learn: its whole state is one integer per model, so it is part of a checkpoint."""
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
 
 MODULUS = 2147483647  # 2^31 - 1
 
@@ -10,14 +10,14 @@ def initial_state(seed: int) -> int:
     return 1 + (seed * 48271 + 12344) % (MODULUS - 1)
 
 
-@kernel
+@lean
 def uniform(state: Array, slot: int) -> float:
     """Advance state[slot] (int64) and return a draw in (0, 1): the minimal standard generator of Park and Miller (1988)."""
     state[slot] = 16807 * state[slot] % MODULUS
     return float(state[slot] / MODULUS)
 
 
-@kernel
+@lean
 def pick(state: Array, slot: int, count: int) -> int:
     """An index below count."""
     return int(count * uniform(state, slot))

@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils as untyped_cgutils
 from numba.extending import intrinsic
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
 
 cgutils: Any = untyped_cgutils
 
@@ -27,7 +27,7 @@ _ROWS = 12 if _WIDE else 6  # of a tile of a product, two vectors wide: most reg
 _WIDTH = 4  # vectors of a tile one row high: as many sums as one addition takes cycles
 
 
-@kernel
+@lean
 def product(X: Array, matrix: Array, out: Array) -> None:
     """out = X @ matrix for X [n, dim], matrix [dim, count] and out [n, count], of one dtype and contiguous."""
     count = matrix.shape[1]
@@ -50,7 +50,7 @@ def product(X: Array, matrix: Array, out: Array) -> None:
             column += 1
 
 
-@kernel
+@lean
 def row_product(x: Array, matrix: Array, out: Array) -> None:
     """out = x @ matrix for one row x [dim] and out [count], to the bits that `product` gives it among others."""
     count, lanes = len(out), _VECTOR_BYTES // x.itemsize
@@ -69,7 +69,7 @@ def row_product(x: Array, matrix: Array, out: Array) -> None:
             column += 1
 
 
-@kernel
+@lean
 def squared_distances(x: Array, columns: Array, size: int, out: Array) -> None:
     """out[b] = ||columns[:, b] - x||^2 for b < size; columns [dim, size or more], x [dim], of one dtype and contiguous."""
     lanes = _VECTOR_BYTES // x.itemsize
@@ -88,7 +88,7 @@ def squared_distances(x: Array, columns: Array, size: int, out: Array) -> None:
             column += 1
 
 
-@kernel
+@lean
 def absolute_distances(x: Array, columns: Array, size: int, out: Array) -> None:
     """out[b] = ||columns[:, b] - x||_1, as `squared_distances`."""
     lanes = _VECTOR_BYTES // x.itemsize

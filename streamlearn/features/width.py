@@ -23,7 +23,8 @@ def divide_by_width(
     for i in range(X.shape[0]):
         s = slots[i]
         if learned[i] and count[s] < ROWS:
-            rows[s, count[s]] = X[i]
+            for j in range(X.shape[1]):
+                rows[s, count[s], j] = X[i, j]
             count[s] += 1
             if count[s] & (count[s] - 1) == 0:
                 distance = _median_distance(rows[s, : count[s]], manhattan)

@@ -10,11 +10,11 @@ import numpy as np
 from streamlearn.features.compiled import Array, kernel
 from streamlearn.features.generator import initial_state, uniform
 from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
-from streamlearn.learners.coverage import CELLS, HYPERSPHERE, CellName, covering_core
+from streamlearn.learners.coverage import CELLS, HYPERSPHERE, CellName, covering_core, nearest_core
 from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, support_fields
+from streamlearn.learners.support import KERNELS, distances_and_row, expansion, kernel_row, load, support_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +123,13 @@ class Models(NamedTuple):
 def _descend(rule: Rule, models: Models, start: int, slots: Array, X: Array, y: Array, scores: Array) -> int:
     """Learn the events from `start` on; returns the first one that may need more room for cores than there is, else len(slots)."""
     room = models.support.shape[2]
-    row, scratch, x = np.empty(room, X.dtype), np.empty((2, room), X.dtype), np.empty(X.shape[1], X.dtype)
+    row, distances, x = np.empty(room, X.dtype), np.empty(room, X.dtype), np.empty(X.shape[1], X.dtype)
     f, slopes = np.empty(scores.shape[1], X.dtype), np.empty(scores.shape[1], X.dtype)
     for i in range(start, len(slots)):
         s = slots[i]
         if models.size[s] == room and not rule.capped:
             return i
-        kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], row)
+        distances_and_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], distances, row)
         expansion(row, models.coefficients[s], models.size[s], f)
         factor = 1.0 / (rule.reg * max(models.rounds[s], 1))
         for c in range(len(f)):
@@ -139,7 +139,7 @@ def _descend(rule: Rule, models: Models, start: int, slots: Array, X: Array, y: 
             continue
         output_slopes(rule.aim, y[i], f, models.known[s], slopes)
         models.rounds[s] += 1
-        core = _representative(rule, models, s, X[i], scratch)
+        core = _representative(rule, models, s, X[i], distances)
         if rule.in_ball:
             _follow_norm(rule, models, s, core, -slopes[0], row, x, f)
         for c in range(len(slopes)):
@@ -150,13 +150,13 @@ def _descend(rule: Rule, models: Models, start: int, slots: Array, X: Array, y: 
 
 
 @kernel
-def _representative(rule: Rule, models: Models, s: int, x: Array, scratch: Array) -> int:
-    """The core that stands for x; x itself becomes one if no cell holds it or the schedule says so."""
+def _representative(rule: Rule, models: Models, s: int, x: Array, distances: Array) -> int:
+    """The core that stands for x; x itself becomes one if no cell holds it or the schedule says so. distances: of the cores from x."""
     cores, size = models.support[s], models.size[s]
     if size == cores.shape[1]:
-        return int(covering_core(rule.cell, np.inf, cores, size, x, scratch[0], scratch[1]))
+        return int(nearest_core(distances, size))
     if rule.beta == 0.0 or uniform(models.generator, s) <= 1.0 - rule.beta / models.rounds[s] ** rule.rho:
-        core = covering_core(rule.cell, rule.reach, cores, size, x, scratch[0], scratch[1])
+        core = covering_core(rule.cell, rule.reach, cores, size, x, distances)
         if core >= 0:
             return int(core)
     cores[:, size] = x

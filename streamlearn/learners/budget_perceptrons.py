@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
 from streamlearn.features.generator import initial_state, pick
+from streamlearn.features.memory import rows
+from streamlearn.learners.linear import scale
 from streamlearn.learners.losses import (
     BINARY,
     MULTICLASS,
@@ -33,7 +35,27 @@ _TIE = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rbp:
+class BudgetedPerceptron:
+    """What the Perceptrons that differ in how they keep their budget have in common."""
+
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    budget: Count = 100
+    sigma: Width = "auto"
+    eta: Positive = 0.1
+    epsilon: NonNegative = 0.1
+    kernel: KernelName = "gaussian"
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+    def updates(self, task: Task) -> tuple[Objective, float]:
+        """When to update, and the size of an update: 1 on a mistake, eta where |y - f| > epsilon."""
+        return mistakes_only(task, self.epsilon), self.eta if task is Task.REGRESSION else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rbp(BudgetedPerceptron):
     """Randomized Budget Perceptron: a mistake on a full budget replaces one of the old support vectors, picked uniformly.
 
     Source: Cavallanti, Cesa-Bianchi and Gentile (2007); Lu et al., section 7. Regression steps by eta * sign(y - f)
@@ -45,33 +67,24 @@ class Rbp:
     """
 
     name: ClassVar[str] = "rbp"
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    budget: Count = 100
-    sigma: Width = "auto"
-    eta: Positive = 0.1
-    epsilon: NonNegative = 0.1
-    kernel: KernelName = "gaussian"
     seed: Seed = 1
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
         by_age = {"order": Field((self.budget,), _INT32, np.arange(self.budget)), "generator": Field((), _INT64, initial_state(self.seed))}
         return class_fields(shape) | support_fields(shape, self.budget) | by_age
 
-    def shared(self, shape: Shape) -> Mapping[str, Array]:
-        return {}
-
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        task = pool.shape.task
-        eta = self.eta if task is Task.REGRESSION else 1.0
+        mistakes, eta = self.updates(pool.shape.task)
         _replace_random(
-            mistakes_only(task, self.epsilon), KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"],
+            mistakes, KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"],
             pool["coefficients"], pool["size"], pool["order"], pool["generator"], slots, X, y, scores,
+            rows(X.dtype, self.budget, pool.shape.outputs, pool.shape.outputs),
         )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forgetron:
+class Forgetron(BudgetedPerceptron):
     """Self-tuned Forgetron: on a full budget, shrink all coefficients by a factor phi, then drop the oldest support vector.
 
     Source: Dekel, Shalev-Shwartz and Singer (2008), self-tuned version; Lu et al., section 7. phi is the largest factor
@@ -88,28 +101,19 @@ class Forgetron:
     """
 
     name: ClassVar[str] = "forgetron"
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    budget: Count = 100
-    sigma: Width = "auto"
-    eta: Positive = 0.1
-    epsilon: NonNegative = 0.1
-    kernel: KernelName = "gaussian"
     capped: bool = False
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
         progress = {"oldest": Field((), _INT64), "counted_mistakes": Field((), _INT64), "deviation": Field((), _FLOAT64)}
         return class_fields(shape) | support_fields(shape, self.budget) | progress
 
-    def shared(self, shape: Shape) -> Mapping[str, Array]:
-        return {}
-
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        task = pool.shape.task
-        eta = self.eta if task is Task.REGRESSION else 1.0
+        mistakes, eta = self.updates(pool.shape.task)
         _forget_oldest(
-            mistakes_only(task, self.epsilon), self.capped, KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"],
+            mistakes, self.capped, KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"],
             pool["coefficients"], pool["size"], pool["oldest"], pool["counted_mistakes"], pool["deviation"], slots, X, y, scores,
+            rows(X.dtype, self.budget, X.shape[1], pool.shape.outputs, pool.shape.outputs),
         )  # fmt: skip
 
 
@@ -143,19 +147,17 @@ class BudgetPerceptron:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         _replace_redundant(
             self.tolerance, KERNELS[self.kernel], width_of(self.sigma), pool["support"], pool["coefficients"], pool["size"],
-            pool["outputs"], slots, X, y, scores,
+            pool["outputs"], slots, X, y, scores, rows(X.dtype, self.budget, self.budget, X.shape[1], 1, 1),
         )  # fmt: skip
 
 
-@kernel
+@lean
 def _replace_random(
     aim: Objective, code: int, sigma: float, eta: float, known: Array, support: Array, coefficients: Array, size: Array,
-    order: Array, generator: Array, slots: Array, X: Array, y: Array, scores: Array,
+    order: Array, generator: Array, slots: Array, X: Array, y: Array, scores: Array, scratch: tuple[Array, ...],
 ) -> None:  # fmt: skip
-    budget = support.shape[2]
-    row = np.empty(budget, X.dtype)
-    f = np.empty(scores.shape[1], X.dtype)
-    slopes = np.empty(scores.shape[1], X.dtype)
+    row, f, slopes = scratch
+    budget = len(row)
     for i in range(len(slots)):
         s = slots[i]
         kernel_row(code, sigma, support[s], size[s], X[i], row)
@@ -171,16 +173,14 @@ def _replace_random(
         store(support[s], coefficients[s], position, X[i], slopes, eta)
 
 
-@kernel
+@lean
 def _forget_oldest(
     aim: Objective, capped: bool, code: int, sigma: float, eta: float, known: Array, support: Array, coefficients: Array, size: Array,
     oldest: Array, mistakes: Array, deviation: Array, slots: Array, X: Array, y: Array, scores: Array,
+    scratch: tuple[Array, ...],
 ) -> None:  # fmt: skip
-    dim, budget = support.shape[1:]
-    row = np.empty(budget, X.dtype)
-    removed = np.empty(dim, X.dtype)
-    f = np.empty(scores.shape[1], X.dtype)
-    slopes = np.empty(scores.shape[1], X.dtype)
+    row, removed, f, slopes = scratch
+    budget = len(row)
     for i in range(len(slots)):
         s = slots[i]
         kernel_row(code, sigma, support[s], size[s], X[i], row)
@@ -204,11 +204,11 @@ def _forget_oldest(
             highest = 1.0 if capped else _LARGEST_COEFFICIENT * eta / max(eta, _largest(coefficients[s]))
             phi = _shrinking_factor(weight, margin, deviation[s] - 15.0 / 32.0 * mistakes[s], highest)
             deviation[s] += (weight * phi) ** 2 + 2.0 * weight * phi * (1.0 - phi * margin)
-            _scale(coefficients[s], phi)
+            scale(coefficients[s], phi)
         store(support[s], coefficients[s], next_in_ring(size, oldest, s, budget), X[i], slopes, eta * phi)
 
 
-@kernel
+@lean
 def _removed_margin(
     task: int, coefficients: Array, r: int, row: Array, eta: float, slopes: Array, similarity: float
 ) -> tuple[float, float]:
@@ -226,7 +226,7 @@ def _removed_margin(
     return abs(weight), -abs(output)
 
 
-@kernel
+@lean
 def _shrinking_factor(delta: float, mu: float, surplus: float, highest: float) -> float:
     """phi with (delta phi)^2 + 2 delta phi (1 - phi mu) + surplus <= 0, where surplus = Q - 15/32 M <= 0 up to rounding.
 
@@ -241,7 +241,7 @@ def _shrinking_factor(delta: float, mu: float, surplus: float, highest: float) -
     return min(1.0, max(0.0, -2.0 * surplus / (b + root)))
 
 
-@kernel
+@lean
 def _largest(coefficients: Array) -> float:
     largest = 0.0
     for b in range(coefficients.shape[0]):
@@ -250,25 +250,13 @@ def _largest(coefficients: Array) -> float:
     return largest
 
 
-@kernel
-def _scale(coefficients: Array, factor: float) -> None:
-    factor = coefficients.dtype.type(factor)
-    for b in range(coefficients.shape[0]):
-        for c in range(coefficients.shape[1]):
-            coefficients[b, c] *= factor
-
-
-@kernel
+@lean
 def _replace_redundant(
     tolerance: float, code: int, sigma: float, support: Array, coefficients: Array, size: Array, outputs: Array,
-    slots: Array, X: Array, y: Array, scores: Array,
+    slots: Array, X: Array, y: Array, scores: Array, scratch: tuple[Array, ...],
 ) -> None:  # fmt: skip
-    dim, budget = support.shape[1:]
-    row = np.empty(budget, X.dtype)
-    removed_row = np.empty(budget, X.dtype)
-    removed = np.empty(dim, X.dtype)
-    f = np.empty(1, X.dtype)
-    slope = np.empty(1, X.dtype)
+    row, removed_row, removed, f, slope = scratch
+    budget = len(row)
     for i in range(len(slots)):
         s = slots[i]
         kernel_row(code, sigma, support[s], size[s], X[i], row)
@@ -292,7 +280,7 @@ def _replace_redundant(
         _add(outputs[s], y[i], row, size[s])
 
 
-@kernel
+@lean
 def _most_redundant(coefficients: Array, outputs: Array) -> int:
     """The position with the largest y_b f(x_b), from which every margin without the vector itself is k(x, x) = 1 away."""
     best = 0
@@ -302,7 +290,7 @@ def _most_redundant(coefficients: Array, outputs: Array) -> int:
     return best
 
 
-@kernel
+@lean
 def _add(outputs: Array, coefficient: float, row: Array, size: int) -> None:
     """outputs[b] += coefficient * row[b] for b < size: a vector with kernel row `row` joins the expansion."""
     coefficient = outputs.dtype.type(coefficient)

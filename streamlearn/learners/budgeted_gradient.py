@@ -106,27 +106,30 @@ def _descend(
         elif strategy == _OLDEST:
             store(support[s], coefficients[s], renew(order[s], 0), X[i], slopes, eta)
         else:
-            _removal_probabilities(strategy, coefficients[s], removal)
-            age = pick(generator, s, budget) if strategy == _UNIFORM else _pick_weighted(generator, s, order[s], removal)
-            _grow(coefficients[s], removal)
+            if strategy == _UNIFORM:
+                age = pick(generator, s, budget)
+                _scale(coefficients[s], budget, budget / max(budget - 1.0, 1.0))
+            else:
+                _removal_probabilities(coefficients[s], removal)
+                age = _pick_weighted(generator, s, order[s], removal)
+                _grow(coefficients[s], removal)
             store(support[s], coefficients[s], renew(order[s], age), X[i], slopes, eta)
             _limit(coefficients[s], largest)
 
 
 @kernel
 def _scale(coefficients: Array, size: int, factor: float) -> None:
-    factor = coefficients.dtype.type(factor)
-    for b in range(size):
-        for c in range(coefficients.shape[1]):
-            coefficients[b, c] *= factor
+    values, factor = coefficients[:size].reshape(-1), coefficients.dtype.type(factor)
+    for j in range(len(values)):
+        values[j] *= factor
 
 
 @kernel
-def _removal_probabilities(strategy: int, coefficients: Array, removal: Array) -> None:
+def _removal_probabilities(coefficients: Array, removal: Array) -> None:
     """p_r of each support vector of a full budget; they sum to 1."""
     budget = len(removal)
-    removal[:] = 1.0 / budget
-    if strategy == _UNIFORM or budget == 1:
+    if budget == 1:
+        removal[0] = 1.0
         return
     norms = 0.0
     for b in range(budget):
@@ -161,9 +164,9 @@ def _grow(coefficients: Array, removal: Array) -> None:
 @kernel
 def _limit(coefficients: Array, largest: float) -> None:
     """Scale all coefficients by one factor, so that none is above `largest` in size."""
-    highest = 0.0
-    for b in range(coefficients.shape[0]):
-        for c in range(coefficients.shape[1]):
-            highest = max(highest, abs(coefficients[b, c]))
-    if highest > largest:
-        _scale(coefficients, len(coefficients), largest / highest)
+    values, limit = coefficients.reshape(-1), coefficients.dtype.type(largest)
+    above = 0
+    for j in range(len(values)):
+        above += abs(values[j]) > limit
+    if above > 0:  # seldom; counting goes on in vector registers, looking for the highest does not
+        _scale(coefficients, len(coefficients), largest / np.abs(values).max())

@@ -7,13 +7,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row, projections
+from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row, projections
+from streamlearn.features.tiles import product
 from streamlearn.learners.ball import factor_into_ball, norm_gained, scale_rows
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
-from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, store, support_fields
+from streamlearn.learners.support import KERNELS, expansion, kernel_row, load, move, store, support_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,12 +109,21 @@ class Models(NamedTuple):
     largest_label: Array
 
 
+class Terms(NamedTuple):
+    """Terms of the expansion on their way to random features."""
+
+    x: Array  # [.., dim]
+    coefficients: Array  # [.., outputs]
+    angles: Array  # [.., D]
+
+
 @kernel
 def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Array, angles: Array, y: Array, scores: Array) -> None:
     outputs, count = scores.shape[1], angles.shape[1]
     row, z = np.empty(models.support.shape[2], X.dtype), np.empty(2 * count, X.dtype)
     f, slopes = np.empty(outputs, X.dtype), np.empty(outputs, X.dtype)
-    moved_x, moved_angles, moved_z = np.empty(X.shape[1], X.dtype), np.empty(count, X.dtype), np.empty(2 * count, X.dtype)
+    block = min(rule.moving, BLOCK)
+    terms = Terms(np.empty((block, X.shape[1]), X.dtype), np.empty((block, outputs), X.dtype), np.empty((block, count), X.dtype))
     for i in range(len(slots)):
         s = slots[i]
         kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], X[i], row)
@@ -129,8 +139,8 @@ def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Ar
         output_slopes(rule.aim, y[i], f, models.known[s], slopes)
         models.rounds[s] += 1
         if models.size[s] == models.support.shape[2]:
-            for _ in range(rule.moving):
-                _move_smallest(rule, models, s, frequencies, row, moved_x, moved_angles, moved_z, f)
+            for first in range(0, rule.moving, BLOCK):
+                _move_smallest(rule, models, s, min(BLOCK, rule.moving - first), frequencies, terms, row, z, f)
         if rule.in_ball:
             _follow_norm(rule, models, s, X[i], -slopes[0], row, f)
         models.born[s, models.size[s]] = models.rounds[s]
@@ -142,31 +152,35 @@ def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Ar
 
 @kernel
 def _move_smallest(
-    rule: Rule, models: Models, s: int, frequencies: Array, row: Array, x: Array, angles: Array, z: Array, f: Array
+    rule: Rule, models: Models, s: int, number: int, frequencies: Array, terms: Terms, row: Array, z: Array, f: Array
 ) -> None:  # fmt: skip
-    """Move one term to random features and close the gap with the last one. row to f are scratch."""
+    """Move the smallest terms to random features, all projected at once; the last one closes a gap. terms to f are scratch."""
     support, coefficients, born = models.support[s], models.coefficients[s], models.born[s]
-    b = _smallest(coefficients, born, models.size[s])
-    load(support, b, x)
-    if rule.in_ball:
-        _follow_norm(rule, models, s, x, -coefficients[b, 0], row, f)
-    project_row(x, frequencies, angles)
-    fourier_row(angles, 1.0 / np.sqrt(len(angles)), z)
-    gradient_step(models.weights[s], -1.0, coefficients[b], z)
-    models.size[s] -= 1
-    last = models.size[s]
-    support[:, b], coefficients[b], born[b] = support[:, last], coefficients[last], born[last]
+    for m in range(number):
+        b = _smallest(coefficients, born, models.size[s])
+        load(support, b, terms.x[m])
+        for c in range(coefficients.shape[1]):
+            terms.coefficients[m, c] = coefficients[b, c]
+        if rule.in_ball:
+            _follow_norm(rule, models, s, terms.x[m], -coefficients[b, 0], row, f)
+        models.size[s] -= 1
+        move(support, coefficients, models.size[s], b)
+        born[b] = born[models.size[s]]
+    product(terms.x[:number], frequencies, terms.angles[:number])
+    for m in range(number):
+        fourier_row(terms.angles[m], 1.0 / np.sqrt(frequencies.shape[1]), z)
+        gradient_step(models.weights[s], -1.0, terms.coefficients[m], z)
 
 
 @kernel
 def _smallest(coefficients: Array, born: Array, size: int) -> int:
     """The support vector with the smallest coefficient (multi-class: its largest entry), the oldest on ties."""
-    best, least = -1, np.inf
+    best, least = 0, np.inf
     for b in range(size):
-        length = 0.0
-        for c in range(coefficients.shape[1]):
+        length = abs(coefficients[b, 0])
+        for c in range(1, coefficients.shape[1]):
             length = max(length, abs(coefficients[b, c]))
-        if best < 0 or length < least or (length == least and born[b] < born[best]):
+        if length < least or (length == least and born[b] < born[best]):
             best, least = b, length
     return best
 

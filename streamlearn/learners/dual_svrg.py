@@ -7,7 +7,8 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from streamlearn.features.compiled import Array, kernel
-from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row, projections
+from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row, project_row, projections
+from streamlearn.features.tiles import product, squared_distances
 from streamlearn.learners.coverage import HYPERSPHERE, covering_core
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores
@@ -137,8 +138,8 @@ def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Ar
     outputs = scores.shape[1]
     row, z = np.empty(models.support.shape[2], X.dtype), np.empty(2 * angles.shape[1], X.dtype)
     f, slopes, anchor_slopes = np.empty(outputs, X.dtype), np.empty(outputs, X.dtype), np.empty(outputs, X.dtype)
-    scratch = np.empty((2, len(row)), X.dtype)
-    past_angles, past_z = np.empty(angles.shape[1], X.dtype), np.empty(len(z), X.dtype)
+    distances = np.empty(len(row), X.dtype)
+    past_angles, past_z = np.empty((min(BLOCK, models.memory.shape[1]), angles.shape[1]), X.dtype), np.empty(len(z), X.dtype)
     for i in range(len(slots)):
         s = slots[i]
         coefficients, weights, known = models.coefficients[s], models.weights[s], models.known[s]
@@ -152,7 +153,7 @@ def _descend(rule: Rule, models: Models, frequencies: Array, slots: Array, X: Ar
         _outputs(coefficients[ANCHOR], weights[ANCHOR], models.size[s], row, z, f, anchor_slopes)
         output_slopes(rule.aim, y[i], f, known, anchor_slopes)
 
-        core = _new_core(rule, models, s, X[i], scratch)
+        core = _new_core(rule, models, s, X[i], distances)
         _step(coefficients[MODEL], weights[MODEL], core, rule.eta, slopes, z)
         _step(coefficients[MODEL], weights[MODEL], core, -rule.eta, anchor_slopes, z)
         _forget_oldest(models, s, frequencies, past_angles, past_z)
@@ -183,13 +184,15 @@ def _outputs(coefficients: Array, weights: Array, size: int, row: Array, z: Arra
 
 
 @kernel
-def _new_core(rule: Rule, models: Models, s: int, x: Array, scratch: Array) -> int:
-    """The event's position among the cores if the oracle keeps it in the kernel's own space (Z_t = 0), else -1."""
+def _new_core(rule: Rule, models: Models, s: int, x: Array, distances: Array) -> int:
+    """The event's position among the cores if the oracle keeps it in the kernel's own space (Z_t = 0), else -1. distances: scratch."""
     cores, size = models.support[s], models.size[s]
     if rule.oracle == ALWAYS_MOVE or size == cores.shape[1]:
         return -1
-    if rule.oracle == COVERAGE and covering_core(HYPERSPHERE, rule.theta, cores, size, x, scratch[0], scratch[1]) >= 0:
-        return -1
+    if rule.oracle == COVERAGE:
+        squared_distances(x, cores, size, distances)
+        if covering_core(HYPERSPHERE, rule.theta, cores, size, x, distances) >= 0:
+            return -1
     cores[:, size] = x
     models.size[s] += 1
     return int(size)
@@ -225,12 +228,20 @@ def _forget_oldest(models: Models, s: int, frequencies: Array, angles: Array, z:
     """Take the oldest event's gradient out of the memory's sum, if the memory is full. angles and z are scratch."""
     place = models.rounds[s] % models.memory.shape[1]
     slopes, core = models.memory_slopes[s, place], models.memory_cores[s, place]
-    if models.rounds[s] < models.memory.shape[1] or not np.any(slopes != 0.0):
+    if models.rounds[s] < models.memory.shape[1] or _all_zero(slopes):
         return
     if core < 0:
-        project_row(models.memory[s, place], frequencies, angles)
-        feature_row(angles, z)
+        project_row(models.memory[s, place], frequencies, angles[0])
+        feature_row(angles[0], z)
     _step(models.coefficients[s, MEMORY], models.weights[s, MEMORY], core, 1.0, slopes, z)
+
+
+@kernel
+def _all_zero(slopes: Array) -> bool:
+    others = 0
+    for c in range(len(slopes)):
+        others += slopes[c] != 0.0
+    return others == 0
 
 
 @kernel
@@ -240,24 +251,27 @@ def _renew_memory(
     """Take all slopes of the memory at the new anchor and sum their gradients from nothing. row to slopes are scratch."""
     coefficients, weights = models.coefficients[s], models.weights[s]
     coefficients[MEMORY], weights[MEMORY] = 0.0, 0.0
-    for place in range(_remembered(models, s)):
-        kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], models.memory[s, place], row)
-        project_row(models.memory[s, place], frequencies, angles)
-        feature_row(angles, z)
-        _outputs(coefficients[ANCHOR], weights[ANCHOR], models.size[s], row, z, f, slopes)
-        output_slopes(rule.aim, models.memory_labels[s, place], f, models.known[s], slopes)
-        models.memory_slopes[s, place] = slopes
-        _step(coefficients[MEMORY], weights[MEMORY], models.memory_cores[s, place], -1.0, slopes, z)
+    count = _remembered(models, s)
+    for first in range(0, count, BLOCK):
+        last = min(first + BLOCK, count)
+        product(models.memory[s, first:last], frequencies, angles[: last - first])
+        for place in range(first, last):
+            kernel_row(rule.code, rule.sigma, models.support[s], models.size[s], models.memory[s, place], row)
+            feature_row(angles[place - first], z)
+            _outputs(coefficients[ANCHOR], weights[ANCHOR], models.size[s], row, z, f, slopes)
+            output_slopes(rule.aim, models.memory_labels[s, place], f, models.known[s], slopes)
+            models.memory_slopes[s, place] = slopes
+            _step(coefficients[MEMORY], weights[MEMORY], models.memory_cores[s, place], -1.0, slopes, z)
 
 
 @kernel
 def _follow_memory(part: Array, rows: int, eta: float, decay: float) -> None:
     """w <- decay * (w - eta * memory), and add it to the period's total; part [4, rows or more, columns]."""
     eta, decay = part.dtype.type(eta), part.dtype.type(decay)
-    for b in range(rows):
-        for c in range(part.shape[2]):
-            part[MODEL, b, c] = decay * (part[MODEL, b, c] - eta * part[MEMORY, b, c])
-            part[TOTAL, b, c] += part[MODEL, b, c]
+    model, total, memory = part[MODEL, :rows].reshape(-1), part[TOTAL, :rows].reshape(-1), part[MEMORY, :rows].reshape(-1)
+    for j in range(len(model)):
+        model[j] = decay * (model[j] - eta * memory[j])
+        total[j] += model[j]
 
 
 @kernel

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
 from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row
+from streamlearn.features.memory import rows, zeros
 from streamlearn.features.tiles import product
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
@@ -54,7 +55,11 @@ class Fogd:
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
         scale = 1.0 / np.sqrt(self.frequencies) if self.normalise else 1.0
         eta = self._eta(pool.shape.task)
-        _descend(aim, scale, eta, pool.shared["frequencies"], pool["known"], pool["weights"], slots, X, y, scores)
+        angles = zeros((min(BLOCK, len(X)), self.frequencies), X.dtype)
+        z, outputs = zeros((2 * self.frequencies,), X.dtype), rows(X.dtype, pool.shape.outputs, pool.shape.outputs)
+        _descend(
+            aim, scale, eta, pool.shared["frequencies"], pool["known"], pool["weights"], slots, X, y, scores, angles, z, outputs
+        )  # fmt: skip
 
     def _eta(self, task: Task) -> float:
         if self.eta is not None or self.normalise:
@@ -62,16 +67,12 @@ class Fogd:
         return step_size(None, task) / self.frequencies
 
 
-@kernel
+@lean
 def _descend(
     aim: Objective, scale: float, eta: float, frequencies: Array, known: Array, weights: Array, slots: Array, X: Array, y: Array,
-    scores: Array,
+    scores: Array, angles: Array, z: Array, outputs: tuple[Array, ...],
 ) -> None:  # fmt: skip
-    count = frequencies.shape[1]
-    angles = np.empty((min(BLOCK, len(X)), count), X.dtype)
-    z = np.empty(2 * count, X.dtype)
-    f = np.empty(scores.shape[1], X.dtype)
-    slopes = np.empty(scores.shape[1], X.dtype)
+    f, slopes = outputs
     for start in range(0, len(X), BLOCK):
         stop = min(start + BLOCK, len(X))
         product(X[start:stop], frequencies, angles[: stop - start])

@@ -10,8 +10,7 @@ import math
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
-from streamlearn.learners.projectron import backward_substitution, forward_substitution
+from streamlearn.features.compiled import Array, lean
 from streamlearn.learners.protocol import Field
 from streamlearn.learners.support import remove
 
@@ -26,7 +25,30 @@ def in_span(dtype: np.dtype[np.floating]) -> float:
     return max(1e-8, 100.0 * float(np.finfo(dtype).eps))
 
 
-@kernel
+@lean
+def forward_substitution(factor: Array, size: int, k: Array, solution: Array) -> float:
+    """Solve factor[:size, :size] solution = k for a lower triangular factor; returns solution . solution, which is k' K^-1 k."""
+    norm = 0.0
+    for i in range(size):
+        rest = k[i]
+        for j in range(i):
+            rest -= factor[i, j] * solution[j]
+        solution[i] = rest / factor[i, i]
+        norm += float(solution[i]) ** 2
+    return norm
+
+
+@lean
+def backward_substitution(factor: Array, size: int, solution: Array) -> None:
+    """Solve factor[:size, :size]' solution = solution in place."""
+    for i in range(size - 1, -1, -1):
+        last = solution[i] / factor[i, i]
+        solution[i] = last
+        for j in range(i):
+            solution[j] -= factor[i, j] * last
+
+
+@lean
 def join(factor: Array, order: Array, size: int, row: Array) -> float:
     """Write the factor's row for a new vector with kernel values `row` and return its squared distance from the span of the others.
 
@@ -40,7 +62,7 @@ def join(factor: Array, order: Array, size: int, row: Array) -> float:
     return distance
 
 
-@kernel
+@lean
 def add_projection(factor: Array, order: Array, size: int, coefficients: Array, step: float, slopes: Array) -> None:
     """Move by -step * slopes along the projection of the vector that `join` has just written. Overwrites its row."""
     weights = factor[size]
@@ -50,21 +72,34 @@ def add_projection(factor: Array, order: Array, size: int, coefficients: Array, 
             coefficients[order[a], c] -= coefficients.dtype.type(step * slopes[c] * weights[a])
 
 
-@kernel
-def distances(factor: Array, size: int, column: Array, squared: Array) -> None:
-    """squared[a] = squared distance of vector a (by age) from the span of all the others: 1 / (K^-1)_aa. O(size^3 / 6)."""
+@lean
+def distances(factor: Array, size: int, inverse: Array, squared: Array) -> None:
+    """squared[a] = squared distance of vector a (by age) from the span of all the others: 1 / (K^-1)_aa. O(size^3 / 6).
+
+    inverse float64 [size or more, size or more], scratch with zeros above its diagonal: the rows of the factor's inverse, one after
+    the other, each from four of the earlier ones at a time.
+    """
+    squared[:size] = 0.0
+    for i in range(size):
+        row = inverse[i]
+        row[:i], row[i] = 0.0, 1.0
+        for j in range(0, i - 3, 4):
+            l_0, l_1, l_2, l_3 = factor[i, j], factor[i, j + 1], factor[i, j + 2], factor[i, j + 3]
+            for a in range(j + 4):
+                row[a] -= l_0 * inverse[j, a] + l_1 * inverse[j + 1, a] + l_2 * inverse[j + 2, a] + l_3 * inverse[j + 3, a]
+        for j in range(i - i % 4, i):
+            l_j = factor[i, j]
+            for a in range(j + 1):
+                row[a] -= l_j * inverse[j, a]
+        scale = 1.0 / factor[i, i]
+        for a in range(i + 1):
+            row[a] *= scale
+            squared[a] += row[a] * row[a]
     for a in range(size):
-        norm = 0.0
-        for i in range(a, size):
-            total = 1.0 if i == a else 0.0
-            for j in range(a, i):
-                total -= factor[i, j] * column[j]
-            column[i] = total / factor[i, i]
-            norm += column[i] * column[i]
-        squared[a] = 1.0 / norm
+        squared[a] = 1.0 / squared[a]
 
 
-@kernel
+@lean
 def project_out(support: Array, coefficients: Array, order: Array, size: int, age: int, factor: Array, scratch: Array) -> None:
     """Remove a vector (by age), whose coefficients go to its projection onto the other size - 1. scratch float64 [2, columns]."""
     weights, column = scratch[0], scratch[1]
@@ -86,7 +121,7 @@ def project_out(support: Array, coefficients: Array, order: Array, size: int, ag
     remove(support, coefficients, order, size, age)
 
 
-@kernel
+@lean
 def _leave(factor: Array, size: int, age: int, column: Array) -> None:
     """The factor without row `age` of K: the rows below move up, and what their column `age` held is added as a rank-one update."""
     rest = size - 1

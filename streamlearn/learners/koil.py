@@ -24,6 +24,7 @@ class Support(NamedTuple):
     label: Array  # int8 [.., 2 budget], class of each
     age: Array  # int64 [.., 2 budget], events learned when it was stored
     gram: Array  # [.., 2 budget, 2 budget], kernel values among them
+    outputs: Array  # [.., 2 budget], f at each; kept along with every change of f, whose decay forgets the rounding too
     stored: Array  # int64 [.., 2], of each class
     seen: Array  # int64 [.., 2], events learned of each class
 
@@ -40,8 +41,8 @@ class Koil:
     With `compensate` (KOIL++) the coefficient of what is dropped, x or the replaced vector, goes to the most similar
     support vector kept in its class. The program's decision threshold is left out: it changes no ranking.
 
-    Cost per event O(d budget + neighbours budget), at worst O(budget^2) when few pairs are misranked. Memory per model
-    (2 B d + 4 B^2 + 2 B) itemsize + 18 B + 48 bytes with B = budget.
+    Cost per event O(d budget + neighbours budget). Memory per model (2 B d + 4 B^2 + 4 B) itemsize + 18 B + 48 bytes with
+    B = budget.
 
     sigma: kernel width, > 0, or auto. budget: support vectors per class, >= 1. neighbours: k,
     >= 1. eta: step size and shrinkage, 0 to 1. C: weight of the loss, > 0. replacement: fifo or reservoir. compensate:
@@ -67,6 +68,7 @@ class Koil:
             "label": Field((room,), np.dtype(np.int8)),
             "age": Field((room,), _INT64),
             "gram": Field((room, room), shape.dtype),
+            "outputs": Field((room,), shape.dtype),
             "stored": Field((2,), _INT64),
             "seen": Field((2,), _INT64),
             "generator": Field((), _INT64, initial_state(self.seed)),
@@ -78,7 +80,7 @@ class Koil:
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         support = Support(
             pool["support"], pool["coefficients"], pool["size"], pool["label"], pool["age"], pool["gram"],
-            pool["stored"], pool["seen"],
+            pool["outputs"], pool["stored"], pool["seen"],
         )  # fmt: skip
         _learn(
             KERNELS[self.kernel], width_of(self.sigma), self.neighbours, self.eta, self.C, self.replacement == "fifo", self.compensate,
@@ -94,8 +96,7 @@ def _learn(
     room = support.age.shape[1]
     row = np.empty(room, X.dtype)
     similarity = np.empty(room, X.dtype)
-    chosen = np.empty(room, np.int64)
-    visited = np.empty(room, np.bool_)
+    chosen = np.empty(min(neighbours, room), np.int64)
     for i in range(len(slots)):
         s, x = slots[i], X[i]
         size = support.size[s]
@@ -105,58 +106,69 @@ def _learn(
             continue
         own = 1 if y[i] > 0.0 else 0
         step = (2.0 * own - 1.0) * eta * C
-        used = _nearest_misranked(support, s, own, scores[i, 0], row, neighbours, visited, chosen)
-        coefficients = support.coefficients[s, :, 0]
-        for b in range(size):
-            coefficients[b] *= 1.0 - eta
+        used = _nearest_misranked(support, s, own, scores[i, 0], row, chosen)
+        _shrink(support, s, 1.0 - eta)
         for k in range(used):
-            coefficients[chosen[k]] -= step
+            _add(support, s, chosen[k], -step, support.gram[s, chosen[k]])
         support.seen[s, own] += 1
         if used > 0 or min(support.stored[s, 0], support.stored[s, 1]) == 0:
-            _keep(support, s, own, x, row, step * max(used, 1), oldest_out, compensate, generator, similarity, visited)
+            _keep(support, s, own, x, row, step * max(used, 1), oldest_out, compensate, generator, similarity)
 
 
 @kernel
-def _nearest_misranked(support: Support, s: int, own: int, f: float, row: Array, limit: int, visited: Array, chosen: Array) -> int:
-    """Write the nearest support vectors of the other class that are not ranked a margin 1 apart from x; returns how many, <= limit."""
-    visited[:] = False
+def _nearest_misranked(support: Support, s: int, own: int, f: float, row: Array, chosen: Array) -> int:
+    """The nearest support vectors of the other class that are not ranked a margin 1 apart from x, at most len(chosen); returns how many.
+
+    Nearest first, the lowest index on ties.
+    """
     used = 0
-    for _ in range(support.stored[s, 1 - own]):
-        nearest = _most_similar(support, s, 1 - own, row, visited)
-        visited[nearest] = True
-        if 1.0 - (2.0 * own - 1.0) * (f - _output_at(support, s, nearest)) > 0.0:
-            chosen[used] = nearest
-            used += 1
-            if used == limit:
-                break
+    for b in range(support.size[s]):
+        margin = (2.0 * own - 1.0) * (f - support.outputs[s, b])
+        if support.label[s, b] == own or margin >= 1.0 or (used == len(chosen) and row[b] <= row[chosen[-1]]):
+            continue
+        used = min(used + 1, len(chosen))
+        place = used - 1
+        while place > 0 and row[b] > row[chosen[place - 1]]:
+            chosen[place] = chosen[place - 1]
+            place -= 1
+        chosen[place] = b
     return used
 
 
 @kernel
-def _most_similar(support: Support, s: int, label: int, row: Array, excluded: Array) -> int:
+def _shrink(support: Support, s: int, factor: float) -> None:
+    """Multiply f by a factor."""
+    factor = support.outputs.dtype.type(factor)
+    for b in range(support.size[s]):
+        support.coefficients[s, b, 0] *= factor
+        support.outputs[s, b] *= factor
+
+
+@kernel
+def _add(support: Support, s: int, position: int, coefficient: float, row: Array) -> None:
+    """Add coefficient * k(., v) to f, v the support vector at `position`, whose kernel values are `row`."""
+    coefficient = support.outputs.dtype.type(coefficient)
+    support.coefficients[s, position, 0] += coefficient
+    for b in range(support.size[s]):
+        support.outputs[s, b] += coefficient * row[b]
+
+
+@kernel
+def _most_similar(support: Support, s: int, label: int, row: Array) -> int:
     """The support vector of this class with the largest kernel value, the lowest index on ties."""
     best = -1
     for b in range(support.size[s]):
-        if support.label[s, b] == label and not excluded[b] and (best < 0 or row[b] > row[best]):
+        if support.label[s, b] == label and (best < 0 or row[b] > row[best]):
             best = b
     return best
 
 
 @kernel
-def _output_at(support: Support, s: int, b: int) -> float:
-    """f at support vector b."""
-    total = support.gram.dtype.type(0.0)
-    for j in range(support.size[s]):
-        total += support.coefficients[s, j, 0] * support.gram[s, b, j]
-    return float(total)
-
-
-@kernel
 def _keep(
     support: Support, s: int, own: int, x: Array, row: Array, coefficient: float, oldest_out: bool, compensate: bool,
-    generator: Array, similarity: Array, excluded: Array,
+    generator: Array, similarity: Array,
 ) -> None:  # fmt: skip
-    """Give x a place in its class: a free one, one taken from another support vector, or none. The last two arrays are scratch."""
+    """Give x a place in its class: a free one, one taken from another support vector, or none. similarity is scratch."""
     budget = support.age.shape[1] // 2
     if support.stored[s, own] < budget:
         position = support.size[s]
@@ -171,24 +183,28 @@ def _keep(
         dropped = support.coefficients[s, position, 0]
         similarity[:] = support.gram[s, position]
         similarity[position] = row[position]
+        _add(support, s, position, -dropped, support.gram[s, position])
         _put(support, s, position, own, x, row, coefficient)
     if compensate:
-        excluded[:] = False
-        nearest = _most_similar(support, s, own, similarity, excluded)
-        support.coefficients[s, nearest, 0] += dropped
+        nearest = _most_similar(support, s, own, similarity)
+        _add(support, s, nearest, dropped, support.gram[s, nearest])
 
 
 @kernel
 def _put(support: Support, s: int, position: int, own: int, x: Array, row: Array, coefficient: float) -> None:
+    """Store x, with kernel values `row`, at a position without coefficient. Changes row[position] to k(x, x)."""
+    row[position] = 1.0  # of all three kernels
     for j in range(len(x)):
         support.vectors[s, j, position] = x[j]
-    support.coefficients[s, position, 0] = coefficient
     support.label[s, position] = own
     support.age[s, position] = support.seen[s, 0] + support.seen[s, 1]
+    f = support.outputs.dtype.type(0.0)
     for b in range(support.size[s]):
         support.gram[s, position, b] = row[b]
         support.gram[s, b, position] = row[b]
-    support.gram[s, position, position] = 1.0  # k(x, x) of all three kernels
+        f += support.coefficients[s, b, 0] * row[b]
+    support.outputs[s, position] = f
+    _add(support, s, position, coefficient, row)
 
 
 @kernel

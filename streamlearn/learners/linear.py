@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, inlined, kernel
+from streamlearn.features.compiled import Array, inlined, lean
 
 RELATIVE_STEP = 0.03  # of the step that minimises the loss of one event
 _LARGEST = float(np.finfo(np.float64).max)
@@ -28,6 +28,15 @@ def gradient_step(weights: Array, eta: float, slopes: Array, z: Array) -> None:
                 weights[c, j] -= step * z[j]
 
 
+@lean
+def scale(weights: Array, factor: float) -> None:
+    """weights *= factor, for weights [n, m]."""
+    amount = weights.dtype.type(factor)
+    for c in range(weights.shape[0]):
+        for j in range(weights.shape[1]):
+            weights[c, j] *= amount
+
+
 @inlined
 def dot(a: Array, b: Array) -> float:
     total = a.dtype.type(0.0)
@@ -44,13 +53,13 @@ def bounded_dot(a: Array, b: Array) -> float:
     return 0.0 if np.isnan(total) else min(max(total, -largest), largest)
 
 
-@kernel
+@lean
 def is_finite(value: float) -> bool:
     """np.isfinite for compiled kernels: numba tests value - value, which reassociation may cancel to 0 when value is infinite."""
     return bool(abs(value) <= _LARGEST)
 
 
-@kernel
+@lean
 def move_average(average: Array, x: Array, rate: float) -> None:
     """average += rate * (x - average), except where that overflows."""
     share = x.dtype.type(rate)
@@ -65,7 +74,7 @@ def kernel_step(eta: float | None) -> float:
     return -RELATIVE_STEP if eta is None else eta
 
 
-@kernel
+@lean
 def stable_step(eta: float, curvature: float) -> float:
     """The step on a quadratic of this curvature: eta, but at most 2 / curvature, beyond which it moves away from the minimum.
 
@@ -76,19 +85,20 @@ def stable_step(eta: float, curvature: float) -> float:
     return max(eta, 0.0)
 
 
-@kernel
+@lean
 def descend(w: Array, eta: float, gradient: Array, decay: float) -> None:
     """w <- decay * w - eta * gradient, unless that overflows: then w stays as it was. Uses `gradient` as scratch."""
     step, keep = w.dtype.type(eta), w.dtype.type(decay)
-    finite = True
+    finite = 0
     for j in range(len(w)):
         gradient[j] = keep * w[j] - step * gradient[j]
-        finite &= is_finite(gradient[j])
-    if finite:
-        w[:] = gradient
+        finite += is_finite(gradient[j])
+    if finite == len(w):
+        for j in range(len(w)):
+            w[j] = gradient[j]
 
 
-@kernel
+@lean
 def soft_threshold(w: Array, amount: float) -> None:
     """The proximal step of amount * ||w||_1: every weight moves towards 0 by `amount` and stops there."""
     if amount > 0.0:

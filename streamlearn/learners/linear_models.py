@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
+from streamlearn.features.memory import rows
 from streamlearn.learners.linear import dot, gradient_step, linear_outputs, stable_step
 from streamlearn.learners.losses import (
     SQUARED,
@@ -29,7 +30,22 @@ _CONSTANT, _NORMALISED = -1, -2  # rules of steps, besides the variants of Passi
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPerceptron:
+class _LinearModel:
+    """What the linear learners have in common: everything but the rule of their steps."""
+
+    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
+
+    intercept: bool = True
+
+    def fields(self, shape: Shape) -> Mapping[str, Field]:
+        return class_fields(shape) | {"weights": Field((shape.outputs, shape.dim + self.intercept), shape.dtype)}
+
+    def shared(self, shape: Shape) -> Mapping[str, Array]:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearPerceptron(_LinearModel):
     """Linear Perceptron: a mistake adds the event's features to the weights of its class (and subtracts them from those of the best wrong).
 
     Source: Rosenblatt (1958); multi-class as Crammer and Singer (2003). Regression steps by eta * sign(y - f) while
@@ -42,25 +58,17 @@ class LinearPerceptron:
     """
 
     name: ClassVar[str] = "linear-perceptron"
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     eta: Positive = 0.01
     epsilon: NonNegative = 0.1
-    intercept: bool = True
-
-    def fields(self, shape: Shape) -> Mapping[str, Field]:
-        return _fields(shape, self.intercept)
-
-    def shared(self, shape: Shape) -> Mapping[str, Array]:
-        return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = mistakes_only(pool.shape.task, self.epsilon)
-        _learn(aim, _CONSTANT, self.eta, pool["known"], pool["weights"], slots, X, y, scores)
+        _step(aim, _CONSTANT, self.eta, pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearPassiveAggressive:
+class LinearPassiveAggressive(_LinearModel):
     """Linear Passive-Aggressive: the smallest change of the weights that removes the loss of the event, damped by C.
 
     Source: Crammer et al., Online Passive-Aggressive Algorithms (2006), figure 1 and sections 5 and 7. With n the squared norm of
@@ -73,26 +81,18 @@ class LinearPassiveAggressive:
     """
 
     name: ClassVar[str] = "linear-pa"
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     variant: Variant = "PA-I"
     C: Positive = 0.02
     epsilon: NonNegative = 0.1
-    intercept: bool = True
-
-    def fields(self, shape: Shape) -> Mapping[str, Field]:
-        return _fields(shape, self.intercept)
-
-    def shared(self, shape: Shape) -> Mapping[str, Array]:
-        return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         aim = passive_aggressive_objective(pool.shape.task, self.epsilon)
-        _learn(aim, VARIANTS[self.variant], self.C, pool["known"], pool["weights"], slots, X, y, scores)
+        _step(aim, VARIANTS[self.variant], self.C, pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearOgd:
+class LinearOgd(_LinearModel):
     """Linear online gradient descent for every loss, with a step size that is relative to the features or constant.
 
     Source: Zinkevich (2003); the form of Lu et al. with the identity as feature map. `normalise` divides the step of an event by the
@@ -106,42 +106,35 @@ class LinearOgd:
     """
 
     name: ClassVar[str] = "linear-ogd"
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
     eta: Positive | None = None
     loss: str = ""  # "": logistic, or squared for regression
     epsilon: NonNegative = 0.1
     normalise: bool = True
-    intercept: bool = True
-
-    def fields(self, shape: Shape) -> Mapping[str, Field]:
-        return _fields(shape, self.intercept)
-
-    def shared(self, shape: Shape) -> Mapping[str, Array]:
-        return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         task = pool.shape.task
         aim = objective(task, self.loss or ("squared" if task is Task.REGRESSION else "logistic"), epsilon=self.epsilon)
         rule = _NORMALISED if self.normalise else _CONSTANT
         eta = self.eta or (0.1 if task is Task.REGRESSION else 1.0)
-        _learn(aim, rule, eta, pool["known"], pool["weights"], slots, X, y, scores)
+        _step(aim, rule, eta, pool, slots, X, y, scores)
 
 
-def _fields(shape: Shape, intercept: bool) -> dict[str, Field]:
-    return class_fields(shape) | {"weights": Field((shape.outputs, shape.dim + intercept), shape.dtype)}
+def _step(aim: Objective, rule: int, size: float, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+    """size: eta of a gradient step, or C of Passive-Aggressive."""
+    known, weights = pool["known"], pool["weights"]
+    scratch = rows(X.dtype, weights.shape[2], pool.shape.outputs, pool.shape.outputs)
+    _learn(aim, rule, size, known, weights, slots, X, y, scores, scratch)
 
 
-@kernel
+@lean
 def _learn(
     aim: Objective, rule: int, size: float, known: Array, weights: Array,
-    slots: Array, X: Array, y: Array, scores: Array,
+    slots: Array, X: Array, y: Array, scores: Array, scratch: tuple[Array, ...],
 ) -> None:  # fmt: skip
-    """size: eta of a gradient step, or C of Passive-Aggressive."""
     dim = X.shape[1]
-    z = np.ones(weights.shape[2], X.dtype)
-    f = np.empty(scores.shape[1], X.dtype)
-    slopes = np.empty(scores.shape[1], X.dtype)
+    z, f, slopes = scratch
+    z[-1] = 1.0  # the intercept's feature, where there is one
     for i in range(len(slots)):
         s = slots[i]
         for j in range(dim):

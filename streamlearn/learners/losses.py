@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
 from streamlearn.learners.protocol import Field, Shape, Task
 
 BINARY, MULTICLASS, REGRESSION = 0, 1, 2
@@ -66,7 +66,7 @@ def class_fields(shape: Shape) -> dict[str, Field]:
     return {"known": Field((shape.outputs,), np.dtype(np.uint8), known)}
 
 
-@kernel
+@lean
 def margin_slope(loss: int, tau: float, margin: float) -> float:
     """d loss / d margin, hinge active strictly below margin 1 (CLOSED_HINGE: at 1 too)."""
     if loss == LOGISTIC:  # log(1 + exp(-m)), written so that exp cannot overflow
@@ -81,7 +81,7 @@ def margin_slope(loss: int, tau: float, margin: float) -> float:
     return -1.0
 
 
-@kernel
+@lean
 def residual_slope(loss: int, epsilon: float, residual: float) -> float:
     """d loss / d f at residual f - y, zero while |residual| <= epsilon. The squared loss is residual^2 / 2."""
     if abs(residual) <= epsilon:
@@ -91,7 +91,7 @@ def residual_slope(loss: int, epsilon: float, residual: float) -> float:
     return float(np.sign(residual))
 
 
-@kernel
+@lean
 def best_wrong_class(f: Array, known: Array, y: int) -> int:
     """The known class other than y with the highest output, the lowest index on ties; -1 if there is none."""
     best = -1
@@ -101,7 +101,7 @@ def best_wrong_class(f: Array, known: Array, y: int) -> int:
     return best
 
 
-@kernel
+@lean
 def output_slopes(objective: Objective, label: float, f: Array, known: Array, slopes: Array) -> bool:
     """Write d loss / d f of every output [outputs]; returns whether any is not zero.
 
@@ -134,7 +134,7 @@ def output_slopes(objective: Objective, label: float, f: Array, known: Array, sl
     return slope != 0.0
 
 
-@kernel
+@lean
 def publish_scores(f: Array, known: Array, scores: Array) -> None:
     """Copy outputs to an event's scores, -inf for classes this model has not met."""
     for c in range(f.shape[0]):

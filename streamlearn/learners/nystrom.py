@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
+from streamlearn.features.memory import rows
 from streamlearn.learners.linear import gradient_step, linear_outputs
 from streamlearn.learners.losses import Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
@@ -66,12 +67,13 @@ class Nogd:
         loss = self.loss or ("squared" if pool.shape.task is Task.REGRESSION else "hinge")
         aim = objective(pool.shape.task, loss, epsilon=self.epsilon)
         eta = step_size(self.eta, pool.shape.task)
-        slopes, K = np.empty(pool.shape.outputs, pool.shape.dtype), np.empty((self.budget, self.budget), pool.shape.dtype)
+        scratch = rows(X.dtype, self.budget, self._rank, X.shape[1], pool.shape.outputs, pool.shape.outputs)
+        K = np.empty((self.budget, self.budget), X.dtype)
         row, switching = 0, False
         while True:
             row = _descend(
                 aim, KERNELS[self.kernel], width_of(self.sigma), eta, pool["known"], pool["support"], pool["coefficients"], pool["size"],
-                pool["switched"], pool["map"], pool["weights"], slopes, K, row, switching, slots, X, y, scores,
+                pool["switched"], pool["map"], pool["weights"], scratch, K, row, switching, slots, X, y, scores,
             )  # fmt: skip
             if row == len(slots):
                 return
@@ -100,30 +102,27 @@ def leading_eigenpairs(K: Array, rank: int) -> tuple[Array, Array]:
     return values[kept], vectors[:, kept]
 
 
-@kernel
-def kernel_matrix(code: int, sigma: float, support: Array, K: Array) -> None:
-    """K[a, b] = k(support vector a, support vector b) for support [dim, B] and K [B, B]."""
-    x = np.empty(support.shape[0], support.dtype)
+@lean
+def kernel_matrix(code: int, sigma: float, support: Array, x: Array, K: Array) -> None:
+    """K[a, b] = k(support vector a, support vector b) for support [dim, B] and K [B, B]; x [dim]: scratch."""
     for a in range(len(K)):
         load(support, a, x)
         kernel_row(code, sigma, support, len(K), x, K[a])
 
 
-@kernel
+@lean
 def _descend(
     aim: Objective, code: int, sigma: float, eta: float, known: Array, support: Array, coefficients: Array, size: Array,
-    switched: Array, features: Array, weights: Array, slopes: Array, K: Array, start: int, switching: bool, slots: Array, X: Array,
+    switched: Array, features: Array, weights: Array,
+    scratch: tuple[Array, ...], K: Array, start: int, switching: bool, slots: Array, X: Array,
     y: Array, scores: Array,
 ) -> int:  # fmt: skip
     """Learn the events from `start` on; returns the first one whose model must switch before it can be learned, else len(slots).
 
-    Returning early leaves that event's slopes in `slopes` and its model's kernel matrix in K. After the switch it goes on
+    Returning early leaves that event's slopes in the last row of `scratch` and its model's kernel matrix in K. After the switch it goes on
     with the same event and switching = True: the event has been predicted, its slopes make the first linear step.
     """
-    budget = support.shape[2]
-    row = np.empty(budget, X.dtype)
-    z = np.empty(features.shape[1], X.dtype)
-    f = np.empty(scores.shape[1], X.dtype)
+    row, z, x, f, slopes = scratch
     for i in range(start, len(slots)):
         s = slots[i]
         kernel_row(code, sigma, support[s], size[s], X[i], row)
@@ -138,10 +137,10 @@ def _descend(
                 continue
         if switched[s]:
             gradient_step(weights[s], eta, slopes, z)
-        elif size[s] < budget:
+        elif size[s] < len(row):
             store(support[s], coefficients[s], size[s], X[i], slopes, eta)
             size[s] += 1
         else:
-            kernel_matrix(code, sigma, support[s], K)
+            kernel_matrix(code, sigma, support[s], x, K)
             return i
     return len(slots)

@@ -10,10 +10,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, inlined, kernel
 from streamlearn.features.fourier import BLOCK, draw_frequencies, fourier_row, projections
 from streamlearn.features.generator import initial_state, pick, uniform
-from streamlearn.learners.linear import bounded_dot, descend, dot, is_finite, kernel_step, move_average, soft_threshold, stable_step
+from streamlearn.learners.linear import bounded_dot, descend, is_finite, kernel_step, move_average, soft_threshold, stable_step
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 
@@ -299,7 +299,6 @@ def _learn_reservoirs(
     slots: Array, X: Array, y: Array, scores: Array,
 ) -> None:  # fmt: skip
     direction = np.empty(X.shape[1], X.dtype)
-    total = np.empty(X.shape[1], X.dtype)
     budget = instances.shape[2]
     for i in range(len(slots)):
         s, x = slots[i], X[i]
@@ -313,17 +312,35 @@ def _learn_reservoirs(
         seen[s, own] += 1
         _sample_reservoir(instances[s, own], size[s], own, seen[s, own], x, generator, s)
         limit = 0.5 * C * max(1.0, seen[s, other] / budget)
-        total[:] = 0.0
-        for b in range(size[s, other]):
-            difference = _difference(x, instances[s, other, b], direction)
-            loss = 1.0 - sign * dot(w, direction)
-            if sequential:
-                tau = min(limit, max(0.0, loss) / difference) if difference > 0.0 else limit
-                descend(w, -sign * tau, direction, 1.0)
-            elif loss >= 0.0:
-                total += direction
-        if not sequential:
-            descend(w, -sign * limit, total, 1.0)
+        if sequential:
+            _step_in_turn(w, sign, x, instances[s, other], size[s, other], limit, direction)
+        else:
+            _step_at_once(w, sign, x, instances[s, other], size[s, other], limit, direction)
+
+
+@kernel
+def _step_in_turn(w: Array, sign: float, x: Array, instances: Array, size: int, limit: float, direction: Array) -> None:
+    """For every instance in turn, w += sign tau (x - instance) with tau as large as its loss needs, at most `limit`."""
+    for b in range(size):
+        margin, distance = _margin_and_distance(w, x, instances, b)
+        loss = max(0.0, 1.0 - sign * margin)
+        tau = min(limit, loss / distance) if distance > 0.0 else limit
+        if tau > 0.0:
+            for j in range(len(x)):
+                direction[j] = x[j] - instances[b, j]
+            descend(w, -sign * tau, direction, 1.0)
+
+
+@kernel
+def _step_at_once(w: Array, sign: float, x: Array, instances: Array, size: int, step: float, total: Array) -> None:
+    """w += sign step * the sum of x - instance over the instances that w does not rank more than a margin 1 from x."""
+    total[:] = 0.0
+    for b in range(size):
+        margin, _ = _margin_and_distance(w, x, instances, b)
+        if sign * margin <= 1.0:
+            for j in range(len(x)):
+                total[j] += x[j] - instances[b, j]
+    descend(w, -sign * step, total, 1.0)
 
 
 @kernel
@@ -345,17 +362,24 @@ def squared_pairwise_gradient(w: Array, sign: float, z: Array, instances: Array,
     gradient[:] = 0.0
     curvature = 0.0
     for b in range(size):
-        margin = z.dtype.type(0.0)
-        distance = z.dtype.type(0.0)
-        for j in range(len(z)):
-            difference = z[j] - instances[b, j]
-            margin += w[j] * difference
-            distance += difference * difference
+        margin, distance = _margin_and_distance(w, z, instances, b)
         slope = z.dtype.type(shares[b] * (margin - sign))
         for j in range(len(z)):
             gradient[j] += slope * (z[j] - instances[b, j])
         curvature += shares[b] * distance
     return curvature
+
+
+@inlined
+def _margin_and_distance(w: Array, z: Array, instances: Array, b: int) -> tuple[float, float]:
+    """w.(z - instances[b]) and ||z - instances[b]||^2."""
+    margin = z.dtype.type(0.0)
+    distance = z.dtype.type(0.0)
+    for j in range(len(z)):
+        difference = z[j] - instances[b, j]
+        margin += w[j] * difference
+        distance += difference * difference
+    return float(margin), float(distance)
 
 
 @kernel
@@ -424,13 +448,3 @@ def _sample_reservoir(instances: Array, size: Array, own: int, seen: int, x: Arr
         size[own] += 1
     elif uniform(generator, s) * seen < len(instances):
         instances[pick(generator, s, len(instances))] = x
-
-
-@kernel
-def _difference(x: Array, b: Array, direction: Array) -> float:
-    """direction = x - b; returns its squared length."""
-    total = x.dtype.type(0.0)
-    for j in range(len(x)):
-        direction[j] = x[j] - b[j]
-        total += direction[j] * direction[j]
-    return float(total)

@@ -248,6 +248,7 @@ def _project_out_cheapest(
     columns = support.shape[2]
     row = np.empty(columns, X.dtype)
     exact, k, scratch = np.empty(support.shape[1:]), np.empty(columns), np.empty((2, columns))
+    inverse = np.zeros((columns, columns))
     f = np.empty(scores.shape[1], X.dtype)
     slopes = np.empty(scores.shape[1], X.dtype)
     moved = np.empty(scores.shape[1], X.dtype)
@@ -266,7 +267,7 @@ def _project_out_cheapest(
         inside = join(factor[s], order[s], n, k) <= smallest
         age, cost = n, 0.0
         if full and not inside:
-            age, cost = _cheapest_onto_all(coefficients[s], order[s], factor[s], scratch)
+            age, cost = _cheapest_onto_all(coefficients[s], order[s], factor[s], inverse, k)
         if skip and full and not _pays(aim, y[i], C, tau, loss, cost, f, slopes, known[s], moved):
             continue
         if inside:
@@ -380,13 +381,12 @@ def _find_neighbour(b: int, row: Array, size: int, neighbour: Array, affinity: A
 
 
 @kernel
-def _cheapest_onto_all(coefficients: Array, order: Array, factor: Array, scratch: Array) -> tuple[int, float]:
+def _cheapest_onto_all(coefficients: Array, order: Array, factor: Array, inverse: Array, squared: Array) -> tuple[int, float]:
     """The age of the support vector that loses least when projected onto all the others and the new vector, and that loss, squared.
 
-    The new vector is the last row of the factor. The oldest on ties.
+    The new vector is the last row of the factor. The oldest on ties. inverse and squared are scratch, as in `distances`.
     """
-    squared = scratch[1]
-    distances(factor, len(order), scratch[0], squared)
+    distances(factor, len(order), inverse, squared)
     best, least = 0, np.inf
     for age in range(len(order) - 1):
         cost = squared[age] * coefficient_product(coefficients, order[age], order[age])

@@ -62,10 +62,10 @@ class Bsgd:
     - projection: projected onto the others. A new vector in the span of the others (squared distance at most 1e-8, float32
       1e-5) moves their coefficients and is not stored: the same model in exact arithmetic;
     - merging (gaussian kernel): replaced, together with the partner that loses least, by the one vector h x + (1 - h) x' that
-      keeps the largest norm, h found by golden-section search to 1e-4. It has the partner's age. The search covers [0, 1/2]
-      (the best is nearer to the larger one) and, for coefficients that disagree, [-5, 0].
+      keeps the largest norm, h found by Newton's method (golden-section search in the paper). It has the partner's age. The best
+      is nearer to the larger one, h <= 1/2; for coefficients that disagree it may be beyond, but not below h = -5.
     As in Pegasos, t reg times the coefficients are stored.
-    Cost per event O(B (d + outputs)); for a loss also: projection O(B^2), merging O(B d) and B searches. Memory
+    Cost per event O(B (d + outputs)); for a loss also: projection O(B^2), merging O(B d) and up to B searches of some steps. Memory
     (d + outputs) (B + 1) itemsize + 4 (B + 1) + outputs + 16 bytes per model; projection 8 (B + 1)^2 more.
 
     budget: B, >= 1. strategy: removal, projection or merging. reg: lambda, > 0. sigma: kernel width, > 0, or auto.

@@ -8,17 +8,22 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import Ge, Lt
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, kernel, lean
+from streamlearn.learners.budget_perceptrons import BudgetedPerceptron
+from streamlearn.learners.gram import backward_substitution, factor_field, forward_substitution
+from streamlearn.learners.linear import dot
 from streamlearn.learners.losses import Objective, class_fields, mistakes_only, objective, output_slopes, publish_scores
-from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Width, width_of
+from streamlearn.learners.parameters import Count, KernelName, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
 from streamlearn.learners.support import KERNELS, exact_row, expansion, kernel_row, store, support_fields
+
+SMALLEST_REST = 1e-10  # squared norm; a smaller rest would make K singular
 
 Residual = Annotated[float, Ge(0), Lt(1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Projectron:
+class Projectron(BudgetedPerceptron):
     """Projectron: a mistake on a full budget adds the projection of its vector onto the span of the support vectors.
 
     Source: Orabona, Keshet and Caputo (2009); Lu et al., section 7. The original projects whenever the squared norm of
@@ -35,29 +40,15 @@ class Projectron:
     """
 
     name: ClassVar[str] = "projectron"
-    tasks: ClassVar[frozenset[Task]] = frozenset({Task.BINARY, Task.MULTICLASS, Task.REGRESSION})
 
-    budget: Count = 100
     residual: Residual = 0.0
-    sigma: Width = "auto"
-    eta: Positive = 0.1
-    epsilon: NonNegative = 0.1
-    kernel: KernelName = "gaussian"
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
         return _fields(shape, self.budget)
 
-    def shared(self, shape: Shape) -> Mapping[str, Array]:
-        return {}
-
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
-        task = pool.shape.task
-        mistake = mistakes_only(task, self.epsilon)
-        eta = self.eta if task is Task.REGRESSION else 1.0
-        _project(
-            mistake, mistake, False, KERNELS[self.kernel], width_of(self.sigma), eta, _in_span(self.residual, X.dtype), pool["known"],
-            pool["support"], pool["coefficients"], pool["size"], pool["factor"], slots, X, y, scores,
-        )  # fmt: skip
+        mistake, eta = self.updates(pool.shape.task)
+        _step(self, mistake, mistake, eta, pool, slots, X, y, scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,27 +80,28 @@ class ProjectronPlusPlus:
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
         task = pool.shape.task
-        _project(
-            mistakes_only(task, 0.0), objective(task, "hinge"), True, KERNELS[self.kernel], width_of(self.sigma), 1.0,
-            _in_span(self.residual, X.dtype), pool["known"], pool["support"], pool["coefficients"], pool["size"], pool["factor"],
-            slots, X, y, scores,
-        )  # fmt: skip
+        _step(self, mistakes_only(task, 0.0), objective(task, "hinge"), 1.0, pool, slots, X, y, scores)
 
 
 def _fields(shape: Shape, budget: int) -> dict[str, Field]:
-    """`factor` [budget, budget]: lower triangular, factor factor' = K; float64, because K is nearly singular when the kernel is wide."""
-    return class_fields(shape) | support_fields(shape, budget) | {"factor": Field((budget, budget), np.dtype(np.float64))}
+    return class_fields(shape) | support_fields(shape, budget) | factor_field(budget)
 
 
-def _in_span(residual: float, dtype: np.dtype[np.floating]) -> float:
-    """The squared norm up to which a rest is projected: never below what rounding leaves of 0."""
-    return max(residual, 1e-10, 100.0 * float(np.finfo(dtype).eps))
+def _step(
+    learner: Projectron | ProjectronPlusPlus, mistakes: Objective, margins: Objective, eta: float,
+    pool: Pool, slots: Array, X: Array, y: Array, scores: Array,
+) -> None:  # fmt: skip
+    in_span = max(learner.residual, SMALLEST_REST, 100.0 * float(np.finfo(X.dtype).eps))  # never below what rounding leaves of 0
+    _project(
+        mistakes, margins, KERNELS[learner.kernel], width_of(learner.sigma), eta, in_span, pool["known"], pool["support"],
+        pool["coefficients"], pool["size"], pool["factor"], slots, X, y, scores,
+    )  # fmt: skip
 
 
 @kernel
 def _project(
-    mistakes: Objective, margins: Objective, aggressive: bool, code: int, sigma: float, eta: float, in_span: float, known: Array,
-    support: Array, coefficients: Array, size: Array, factor: Array, slots: Array, X: Array, y: Array, scores: Array,
+    mistakes: Objective, margins: Objective, code: int, sigma: float, eta: float, in_span: float, known: Array, support: Array,
+    coefficients: Array, size: Array, factor: Array, slots: Array, X: Array, y: Array, scores: Array,
 ) -> None:  # fmt: skip
     budget = support.shape[2]
     U = math.sqrt((budget + 1.0) / math.log(budget + 1.0)) / 4.0
@@ -126,56 +118,35 @@ def _project(
         if np.isnan(y[i]):
             continue
         mistake = output_slopes(mistakes, y[i], f, known[s], slopes)
-        margin_error = aggressive and not mistake and n > 0 and output_slopes(margins, y[i], f, known[s], slopes)
+        margin_error = not mistake and n > 0 and output_slopes(margins, y[i], f, known[s], slopes)
         if not (mistake or margin_error):
             continue
         exact_row(code, sigma, support[s], n, X[i], exact, k)
         norm = forward_substitution(factor[s], n, k, d)
         rest = max(0.0, 1.0 - norm)
         if mistake and n < budget and rest > in_span:
-            factor[s, n, :n] = d[:n]
+            for b in range(n):
+                factor[s, n, b] = d[b]
             factor[s, n, n] = math.sqrt(rest)
             store(support[s], coefficients[s], n, X[i], slopes, eta)
             size[s] += 1
             continue
-        step = eta if mistake else _margin_step(1.0 + np.dot(slopes, f), norm, rest, U)
+        step = eta if mistake else _margin_step(1.0 + dot(slopes, f), norm, rest, U)
         if step > 0.0:
             backward_substitution(factor[s], n, d)
             _move(coefficients[s], n, step, slopes, d)
 
 
-@kernel
+@lean
 def _margin_step(loss: float, norm: float, rest: float, U: float) -> float:
     """tau of Projectron++, 0 where the projection is too poor. norm and rest are squared."""
     tau = min(loss / norm, 1.0) if norm > 0.0 else 1.0
     return tau if 2.0 * loss - tau * norm - 2.0 * U * math.sqrt(rest) >= 0.0 else 0.0
 
 
-@kernel
+@lean
 def _move(coefficients: Array, size: int, step: float, slopes: Array, d: Array) -> None:
     """coefficients[b] -= step * slopes * d[b] for b < size."""
     for b in range(size):
         for c in range(len(slopes)):
             coefficients[b, c] -= coefficients.dtype.type(step * slopes[c] * d[b])
-
-
-@kernel
-def forward_substitution(factor: Array, size: int, k: Array, solution: Array) -> float:
-    """Solve factor[:size, :size] solution = k for a lower triangular factor; returns solution . solution, which is k' K^-1 k."""
-    norm = 0.0
-    for i in range(size):
-        rest = k[i]
-        for j in range(i):
-            rest -= factor[i, j] * solution[j]
-        solution[i] = rest / factor[i, i]
-        norm += float(solution[i]) ** 2
-    return norm
-
-
-@kernel
-def backward_substitution(factor: Array, size: int, solution: Array) -> None:
-    """Solve factor[:size, :size]' solution = solution in place."""
-    for i in range(size - 1, -1, -1):
-        solution[i] /= factor[i, i]
-        for j in range(i):
-            solution[j] -= factor[i, j] * solution[i]

@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from streamlearn.features.compiled import Array
+from streamlearn.features.memory import aligned, zeros
 
 _GROWTH = 4  # of the room for models: copying costs a pass over memory, zeroed pages that nobody has touched cost nothing
 
@@ -52,7 +53,7 @@ class Pool:
     def __init__(self, learner: "Learner", shape: Shape, slots: int = 0, shared: Mapping[str, Array] | None = None) -> None:
         self.learner = learner
         self.shape = shape
-        self.shared = dict(learner.shared(shape) if shared is None else shared)
+        self.shared = {name: aligned(array) for name, array in learner.shared(shape).items()} if shared is None else dict(shared)
         self.slots = 0
         self._fields = dict(learner.fields(shape))
         self._arrays = {name: _allocate(field, 0) for name, field in self._fields.items()}
@@ -144,10 +145,9 @@ class Pool:
 
 
 def _allocate(field: Field, slots: int) -> Array:
-    if np.ndim(field.initial) == 0 and not field.initial:  # zeroed pages come when first touched: growing costs no pass over memory
-        return np.zeros((slots, *field.shape), field.dtype)
-    array = np.empty((slots, *field.shape), field.dtype)
-    array[:] = field.initial
+    array = zeros((slots, *field.shape), field.dtype)
+    if np.ndim(field.initial) or field.initial:  # otherwise growing costs no pass over memory
+        array[:] = field.initial
     return array
 
 

@@ -6,9 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, kernel
+from streamlearn.features.compiled import Array, lean
+from streamlearn.features.elementary import exponentials
 from streamlearn.features.fourier import draw_frequencies, fourier_row, project_row
-from streamlearn.learners.linear import gradient_step, is_finite, linear_outputs, stable_step
+from streamlearn.features.memory import rows, zeros
+from streamlearn.learners.linear import gradient_step, is_finite, linear_outputs, scale, stable_step
 from streamlearn.learners.losses import SQUARED, Objective, class_fields, objective, output_slopes, publish_scores, step_size
 from streamlearn.learners.parameters import Count, KernelName, NonNegative, Positive, Seed, Width, width_of
 from streamlearn.learners.protocol import Field, Pool, Shape, Task
@@ -57,7 +59,7 @@ class Rrf:
 
     def fields(self, shape: Shape) -> Mapping[str, Field]:
         size = (shape.outputs, 2 * self.frequencies)
-        drawn = np.random.RandomState([self.seed, 1]).standard_normal(size)
+        drawn = np.random.RandomState([self.seed, 1]).standard_normal(size) if self.spread else 0.0  # never -0
         return class_fields(shape) | {
             "weights": Field(size, shape.dtype, self.spread * drawn),
             "log_scales": Field((shape.dim,), shape.dtype, -np.log(width_of(self.sigma))),
@@ -73,24 +75,22 @@ class Rrf:
         eta_scale = eta if self.eta_scale is None else self.eta_scale
         _descend(
             aim, eta, eta_scale, self.reg, pool.shared["noise"], pool["known"], pool["weights"], pool["log_scales"],
-            slots, X, y, scores,
+            slots, X, y, scores, zeros((2 * self.frequencies,), X.dtype),
+            rows(X.dtype, X.shape[1], self.frequencies, pool.shape.outputs, pool.shape.outputs),
         )  # fmt: skip
 
 
-@kernel
+@lean
 def _descend(
     aim: Objective, eta: float, eta_scale: float, reg: float, noise: Array, known: Array, weights: Array, log_scales: Array,
-    slots: Array, X: Array, y: Array, scores: Array,
+    slots: Array, X: Array, y: Array, scores: Array, z: Array, scratch: tuple[Array, ...],
 ) -> None:  # fmt: skip
-    dim, count = noise.shape
-    scaled, angles, z = np.empty(dim, X.dtype), np.empty(count, X.dtype), np.empty(2 * count, X.dtype)
-    f, slopes = np.empty(scores.shape[1], X.dtype), np.empty(scores.shape[1], X.dtype)
+    scaled, angles, f, slopes = scratch
     if aim.loss == SQUARED:
-        eta = stable_step(eta, count)
+        eta = stable_step(eta, len(angles))
     for i in range(len(slots)):
         s = slots[i]
-        for j in range(dim):
-            scaled[j] = min(max(X[i, j] * np.exp(log_scales[s, j]), -_LARGEST_FEATURE), _LARGEST_FEATURE)
+        _scale_features(X[i], log_scales[s], scaled)
         project_row(scaled, noise, angles)
         fourier_row(angles, 1.0, z)
         linear_outputs(weights[s], z, f)
@@ -101,14 +101,24 @@ def _descend(
         if active and eta_scale > 0.0:
             _angle_slopes(weights[s], slopes, z, angles)  # the old weights
         if reg > 0.0:
-            weights[s] *= X.dtype.type(max(1.0 - eta * reg, 0.0))
+            scale(weights[s], max(1.0 - eta * reg, 0.0))
         if active:
             gradient_step(weights[s], eta, slopes, z)
             if eta_scale > 0.0:
                 _scale_step(log_scales[s], eta_scale, scaled, noise, angles)
 
 
-@kernel
+@lean
+def _scale_features(x: Array, log_scales: Array, scaled: Array) -> None:
+    """scaled = exp(log_scales) * x."""
+    for j in range(len(x)):
+        scaled[j] = log_scales[j]
+    exponentials(scaled, 1.0)
+    for j in range(len(x)):
+        scaled[j] = min(max(x[j] * scaled[j], -_LARGEST_FEATURE), _LARGEST_FEATURE)
+
+
+@lean
 def _angle_slopes(weights: Array, slopes: Array, z: Array, angles: Array) -> None:
     """angles[i] = d loss / d angle_i = sum_c slopes_c (-sin_i w_c,i + cos_i w_c,D+i)."""
     count = len(angles)
@@ -119,7 +129,7 @@ def _angle_slopes(weights: Array, slopes: Array, z: Array, angles: Array) -> Non
                 angles[i] += slopes[c] * (z[i] * weights[c, count + i] - z[count + i] * weights[c, i])
 
 
-@kernel
+@lean
 def _scale_step(log_scales: Array, eta: float, scaled: Array, noise: Array, angle_slopes: Array) -> None:
     """log_scales -= eta * d loss / d log_scales, where d angle_i / d g_j = scaled_j noise[j, i]."""
     for j in range(len(scaled)):

@@ -6,7 +6,7 @@ vectorises.
 
 import numpy as np
 
-from streamlearn.features.compiled import Array, elementary, exact, inlined, kernel
+from streamlearn.features.compiled import Array, elementary, exact, inlined, kernel, lean
 from streamlearn.features.elementary import exponentials
 from streamlearn.features.tiles import absolute_distances, squared_distances
 from streamlearn.learners.protocol import Field, Shape
@@ -36,14 +36,32 @@ def kernel_row(code: int, sigma: float, support: Array, size: int, x: Array, row
         return
     if code == GAUSSIAN:
         squared_distances(x, support, size, row)
-        rate = 0.5 / (sigma * sigma)
     else:
         absolute_distances(x, support, size, row)
-        rate = 1.0 / sigma
-    exponentials(row[:size], -min(rate, _LARGEST_RATE))
+    exponentials(row[:size], -_rate(code, sigma))
 
 
-@kernel
+@inlined
+def distances_and_row(code: int, sigma: float, support: Array, size: int, x: Array, distances: Array, row: Array) -> None:
+    """distances[b] = ||support vector b - x||^2 for b < size, and `kernel_row`, which for the gaussian kernel is made of them."""
+    squared_distances(x, support, size, distances)
+    if code == CAUCHY:
+        _cauchy_row(sigma, support, size, x, row)
+        return
+    if code == GAUSSIAN:
+        for b in range(size):
+            row[b] = distances[b]
+    else:
+        absolute_distances(x, support, size, row)
+    exponentials(row[:size], -_rate(code, sigma))
+
+
+@inlined
+def _rate(code: int, sigma: float) -> float:
+    return min(0.5 / (sigma * sigma) if code == GAUSSIAN else 1.0 / sigma, _LARGEST_RATE)
+
+
+@lean
 def _cauchy_row(sigma: float, support: Array, size: int, x: Array, row: Array) -> None:
     one, width = x.dtype.type(1.0), x.dtype.type(sigma)
     row[:size] = 1.0
@@ -59,7 +77,9 @@ def exact_row(code: int, sigma: float, support: Array, size: int, x: Array, exac
 
     exact float64 [dim, budget]: scratch.
     """
-    exact[:, :size] = support[:, :size]
+    for j in range(len(x)):
+        for b in range(size):
+            exact[j, b] = support[j, b]
     kernel_row(code, sigma, exact, size, x.astype(np.float64), row)
 
 
@@ -91,7 +111,7 @@ def _expansions(row: Array, coefficients: Array, size: int, f: Array) -> None:
             f[c] += coefficients[b, c] * row[b]
 
 
-@kernel
+@lean
 def store(support: Array, coefficients: Array, position: int, x: Array, slopes: Array, step: float) -> None:
     """Put x at `position` with coefficients -step * slopes; never -0, so that a class without a slope looks like one that is not there."""
     for j in range(x.shape[0]):
@@ -100,14 +120,14 @@ def store(support: Array, coefficients: Array, position: int, x: Array, slopes: 
         coefficients[position, c] = -step * slopes[c] if slopes[c] != 0.0 else 0.0
 
 
-@kernel
+@lean
 def load(support: Array, position: int, x: Array) -> None:
     """Copy the support vector at `position` into x [dim]."""
     for j in range(len(x)):
         x[j] = support[j, position]
 
 
-@kernel
+@lean
 def next_in_ring(size: Array, oldest: Array, slot: int, budget: int) -> int:
     """The position of a new support vector: a free one while there is room, afterwards that of the oldest. size, oldest int64 [slots]."""
     if size[slot] < budget:
@@ -118,7 +138,7 @@ def next_in_ring(size: Array, oldest: Array, slot: int, budget: int) -> int:
     return int(position)
 
 
-@kernel
+@lean
 def renew(order: Array, age: int) -> int:
     """Make the position order[age] (ages count from the oldest, 0) the newest and return it; the others keep their order."""
     position = order[age]
@@ -128,18 +148,24 @@ def renew(order: Array, age: int) -> int:
     return int(position)
 
 
-@kernel
+@lean
 def remove(support: Array, coefficients: Array, order: Array, size: int, age: int) -> None:
     """Remove the vector order[age] of `size` (ages count from the oldest, 0). The newest, in column size - 1, takes its column."""
     last = size - 1
     position = renew(order[:size], age)
     if position == last:
         return
-    for j in range(support.shape[0]):
-        support[j, position] = support[j, last]
-    for c in range(coefficients.shape[1]):
-        coefficients[position, c] = coefficients[last, c]
+    move(support, coefficients, last, position)
     order[last - 1], order[last] = position, last
+
+
+@lean
+def move(support: Array, coefficients: Array, source: int, target: int) -> None:
+    """Put the vector at position `source` and its coefficients at `target` too."""
+    for j in range(support.shape[0]):
+        support[j, target] = support[j, source]
+    for c in range(coefficients.shape[1]):
+        coefficients[target, c] = coefficients[source, c]
 
 
 @exact

@@ -1,6 +1,5 @@
 """BOGD, kernel Pegasos and BSGD, with every coefficient shrunk in every round and every candidate tried out."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -130,18 +129,23 @@ class Bsgd(Pegasos):
             coefficient = a * similarity(self.kernel, self.sigma, x, z) + b * similarity(self.kernel, self.sigma, other, z)
             return float(coefficient @ coefficient), z, coefficient
 
-        options = [0.0, 0.5, golden_section(lambda h: at(h)[0], 0.0, 0.5, tolerance=1e-4)]
+        def slope(h: float) -> float:
+            """The derivative of ||coefficient||^2 at h, up to a positive factor."""
+            z = h * x + (1 - h) * other
+            of_x, of_other = a * similarity(self.kernel, self.sigma, x, z), b * similarity(self.kernel, self.sigma, other, z)
+            return float((of_x + of_other) @ ((1 - h) * of_x - h * of_other))
+
+        options = [0.0, 0.5, falling_root(slope, 0.0, 0.5)]
         if a @ b < 0:
-            options += [-5.0, golden_section(lambda h: at(h)[0], -5.0, 0.0, tolerance=1e-4)]
+            options += [-5.0, falling_root(slope, -5.0, 0.0)]
         kept, z, coefficient = max(map(at, options), key=lambda option: option[0])
         before = a @ a + b @ b + 2 * (a @ b) * similarity(self.kernel, self.sigma, x, other)
         return float(before) - kept, z, coefficient
 
 
-def golden_section(function: Callable[[float], float], low: float, high: float, tolerance: float) -> float:
-    """Where `function`, with one peak in [low, high], is largest, to within `tolerance`."""
-    ratio = (math.sqrt(5) - 1) / 2
-    while high - low > tolerance:
-        left, right = high - ratio * (high - low), low + ratio * (high - low)
-        low, high = (low, right) if function(left) >= function(right) else (left, high)
+def falling_root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where `function` turns from positive to negative in [low, high], by halving."""
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
     return (low + high) / 2

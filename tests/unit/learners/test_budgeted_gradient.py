@@ -10,7 +10,7 @@ from reference import syn_binary, syn_regression, syn_three_classes
 
 from streamlearn.features.compiled import Array
 from streamlearn.learners.budgeted_gradient import Bogd
-from streamlearn.learners.merging import _best_merge
+from streamlearn.learners.merging import _best_merge, _least_loss
 from streamlearn.learners.pegasos import Bsgd, Pegasos
 from streamlearn.learners.protocol import Learner, Task
 from streamlearn.learners.unbudgeted import Ogd
@@ -115,10 +115,24 @@ def test_the_best_merge_is_found(a: float, k: float) -> None:
     """Against a fine grid over all of [-5, 6], for a coefficient a that is merged into one of 1."""
     h = np.linspace(-5, 6, 110_001)
     kept = (a * k ** ((1 - h) ** 2) + k ** (h**2)) ** 2
-    best_h, best = _best_merge(a * a, a, 1.0, -np.log(k))
+    best_h, best = _best_merge(a * a, a, 1.0, k, -np.log(k))
     assert best == pytest.approx(kept.max(), rel=1e-6)
     if k < 0.99 and abs(a) < 1.0:  # otherwise the peak is flat or there are two
         assert best_h == pytest.approx(h[kept.argmax()], abs=2e-4)
+
+
+def test_no_merge_of_several_classes_is_missed() -> None:
+    """Against a grid, for coefficients that agree, disagree or neither; no search loses less than the bound that spares searches."""
+    generator = np.random.default_rng(0)
+    h = np.linspace(-5, 0.5, 5501)
+    for _ in range(500):
+        a, b = sorted(generator.normal(size=(2, 3)), key=np.linalg.norm)
+        own, shared, other, distance = a @ a, a @ b, b @ b, 10 ** generator.uniform(-6, 2)
+        k = np.exp(-distance)
+        of_x, of_other = np.exp(-distance * (1 - h) ** 2), np.exp(-distance * h**2)
+        _, kept = _best_merge(own, shared, other, k, distance)
+        assert kept >= (own * of_x**2 + 2 * shared * of_x * of_other + other * of_other**2).max() * (1 - 1e-12)
+        assert _least_loss(own, shared, other, k, distance) <= own + 2 * shared * k + other - kept + 1e-12 * other
 
 
 def test_merging_needs_the_gaussian_kernel() -> None:
