@@ -50,7 +50,7 @@ def reader_properties(connection: Properties) -> dict[str, Property]:
     return {
         "fetch.queue.backoff.ms": 5,
         "fetch.wait.max.ms": 10,  # an empty partition answers at once that it ends here
-        "queued.max.messages.kbytes": 65536,
+        "queued.max.messages.kbytes": 8192,  # the allocator keeps about as much for every thread that ever fetched
         **connection,
         "group.id": "streamlearn-reader",  # required by the client, never joined
         "enable.auto.commit": False,

@@ -116,14 +116,14 @@ class SpamNet:
 
     Cost per event 14 d flops; memory per model 4 d itemsize + 24 bytes.
 
-    eta: step size, > 0, for standardised features (rows of norm 1 take about d times as much). reg: weight of the l2
+    eta: step size, > 0; default 2/d, for standardised features, whose squared norm is about d. reg: weight of the l2
     penalty (beta 1), >= 0. l1: weight of the l1 penalty (beta 2), >= 0.
     """
 
     name: ClassVar[str] = "spam-net"
     tasks: ClassVar[frozenset[Task]] = _RANKING
 
-    eta: Positive = 0.05
+    eta: Positive | None = None
     reg: NonNegative = 0.0001
     l1: NonNegative = 0.0001
 
@@ -140,8 +140,9 @@ class SpamNet:
         return {}
 
     def step(self, pool: Pool, slots: Array, X: Array, y: Array, scores: Array) -> None:
+        eta = 2.0 / pool.shape.dim if self.eta is None else self.eta
         _learn_proximal(
-            self.eta, self.reg, self.l1, pool["weights"], pool["averaged"], pool["class_means"], pool["seen"],
+            eta, self.reg, self.l1, pool["weights"], pool["averaged"], pool["class_means"], pool["seen"],
             pool["steps"], slots, X, y, scores,
         )  # fmt: skip
 
