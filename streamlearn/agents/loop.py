@@ -75,6 +75,7 @@ class LearningLoop:
         self._began = 0.0  # when the first batch was learned that no commit holds
         self._reported = 0.0
         self._paused: set[str] = set()  # input topics
+        self._handled = 0  # number of the last poll
         self._broken = False  # a batch was left half done: nothing may be committed any more
         self.generation = 0
         self.last_progress = time.monotonic()
@@ -137,15 +138,18 @@ class LearningLoop:
 
     # The learning thread.
 
-    def handle(self, batches: Sequence[Decoded], generation: int) -> None:
-        """Learn what was polled in a generation; what is older is dropped, it will be fetched again.
+    def handle(self, batches: Sequence[Decoded], generation: int, number: int) -> None:
+        """Learn what was polled in a generation; what is older is dropped, it will be fetched again. number: of the poll, 1, 2, ...
 
         Also called with nothing, so that recoveries go on and transactions are committed in time.
         """
         with self._lock:
+            missing, self._handled = number - self._handled - 1, number
             if generation != self.generation or self._broken:
                 return
             try:
+                if missing:  # on the way from the polling thread; going on would leave their events out
+                    raise RuntimeError(f"{missing} polls before number {number} were never learned")
                 self._handle(batches)
             except TransactionAbortedError as error:
                 log.warning("aborted, starting again from the committed offsets", error=str(error))

@@ -5,12 +5,12 @@ import concurrent.futures
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
 
-import faust
 import mode
 import structlog
 
+from streamlearn.agents.channel import BatchChannel
 from streamlearn.agents.loop import LearningLoop
 from streamlearn.agents.stream import Decoded
 from streamlearn.kafka.source import Source
@@ -25,6 +25,7 @@ class Batch:
 
     parts: Sequence[Decoded]
     generation: int
+    number: int  # 1, 2, ...: none may be missing
 
 
 class SourceService(mode.Service):
@@ -34,7 +35,7 @@ class SourceService(mode.Service):
         self,
         open_source: Callable[[], Source],
         learning: LearningLoop,
-        channel: faust.ChannelT[Any],
+        channel: BatchChannel,
         batch_size: int,
         poll_timeout: float,
         stop_timeout: float,
@@ -77,19 +78,21 @@ class SourceService(mode.Service):
         source = self._open_source()
         self._learning.attach(source)
         try:
-            while not self.should_stop:
+            for number in count(1):
+                if self.should_stop:
+                    break
                 generation = self._learning.generation
                 with self._metrics.timed(Stage.CONSUME):
                     messages = source.poll(self._batch_size, self._poll_timeout)
                 if self._learning.generation != generation:  # polled before a rebalance: fetched again by whoever owns them now
                     messages, generation = [], self._learning.generation
-                self._put(Batch(self._learning.decode(messages), generation), event_loop)
+                self._put(Batch(self._learning.decode(messages), generation, number), event_loop)
         finally:
             source.close()
 
     def _put(self, batch: Batch, event_loop: asyncio.AbstractEventLoop) -> None:
         """Wait for room on the channel: back-pressure from learning to fetching."""
-        put = asyncio.run_coroutine_threadsafe(self._channel.send(value=batch), event_loop)
+        put = asyncio.run_coroutine_threadsafe(self._channel.put(batch), event_loop)
         while not self.should_stop:
             try:
                 put.result(timeout=0.5)

@@ -17,6 +17,7 @@ from faust.types.auth import CredentialsT
 
 from streamlearn import __version__
 from streamlearn.agents import control
+from streamlearn.agents.channel import BatchChannel
 from streamlearn.agents.commands import ModelCommand, ModelCommands
 from streamlearn.agents.loop import LearningLoop
 from streamlearn.agents.service import SourceService
@@ -79,7 +80,7 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
 def _run_faust(config: Config, instance: str, folder: str, streams: dict[str, Stream], loop: LearningLoop, metrics: Metrics) -> int:
     consumer = consumer_properties(config.kafka.client_properties(), config.app, config.worker.instance, config.kafka.consumer)
     app = faust_app(config, folder)
-    channel = app.channel(maxsize=2)
+    channel = BatchChannel(app, maxsize=2)
     service = SourceService(
         lambda: Source(consumer, list(streams), loop),
         loop,
@@ -130,7 +131,7 @@ def _define_agents(
     loop: LearningLoop,
     commands: ModelCommands,
     service: SourceService,
-    channel: faust.ChannelT[Any],
+    channel: BatchChannel,
 ) -> None:
     learning = ThreadPoolExecutor(1, thread_name_prefix="learning")
 
@@ -138,7 +139,7 @@ def _define_agents(
     async def learn(batches: Any) -> None:
         before: asyncio.Future[None] | None = None
         async for batch in batches:
-            handled = asyncio.get_running_loop().run_in_executor(learning, loop.handle, batch.parts, batch.generation)
+            handled = asyncio.get_running_loop().run_in_executor(learning, loop.handle, batch.parts, batch.generation, batch.number)
             try:
                 if before is not None:  # so that learning has its next batch at hand
                     await before

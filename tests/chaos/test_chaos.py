@@ -25,7 +25,7 @@ def test_short_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_long_schedule(tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> None:
     if not request.config.getoption("--long", default=False):
         pytest.skip("only with --long (make chaos)")
-    report = run(Plan(seed=1, actions=200, pause=1.0), tmp_path)
+    report = run(Plan(seed=1, actions=240, pause=0.7), tmp_path)
     with capsys.disabled():
         print(f"\n{report}")  # noqa: T201
     assert report.verdict.problems == {}
