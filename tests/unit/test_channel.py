@@ -8,7 +8,7 @@ from streamlearn.agents.channel import BatchChannel
 
 
 def test_rebalances_of_the_control_topic_lose_and_stop_nothing() -> None:
-    async def run() -> list[int]:
+    async def run() -> list[object]:
         app = faust.App("channel-test", broker="kafka://127.0.0.1:1", store="memory://")
         channel = BatchChannel(app, maxsize=2)
         subscriber = channel.clone(is_iterator=True)
