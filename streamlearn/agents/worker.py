@@ -67,19 +67,16 @@ def _serve(config: Config, streams: dict[str, Stream]) -> int:
         config.checkpoint,
         metrics,
     )
-    with (
-        tempfile.TemporaryDirectory(prefix="streamlearn-") as folder,
-        MonitoringServer(
-            metrics.registry, lambda: _alive(loop), lambda: _ready(loop), config.metrics.host, config.metrics.port
-        ) as monitoring,
-    ):
-        log.info("monitoring", url=monitoring.url)
-        return _run_faust(config, instance, folder, streams, loop, metrics)
+    with tempfile.TemporaryDirectory(prefix="streamlearn-") as folder:
+        app = faust_app(config, folder)
+        host, port = config.metrics.host, config.metrics.port
+        with MonitoringServer(metrics.registry, lambda: _alive(loop), lambda: _ready(loop, app), host, port) as monitoring:
+            log.info("monitoring", url=monitoring.url)
+            return _run_faust(config, instance, app, streams, loop, metrics)
 
 
-def _run_faust(config: Config, instance: str, folder: str, streams: dict[str, Stream], loop: LearningLoop, metrics: Metrics) -> int:
+def _run_faust(config: Config, instance: str, app: faust.App, streams: dict[str, Stream], loop: LearningLoop, metrics: Metrics) -> int:
     consumer = consumer_properties(config.kafka.client_properties(), config.app, config.worker.instance, config.kafka.consumer)
-    app = faust_app(config, folder)
     channel = BatchChannel(app, maxsize=2)
     service = SourceService(
         lambda: Source(consumer, list(streams), loop),
@@ -100,8 +97,12 @@ def _alive(loop: LearningLoop) -> tuple[bool, str]:
     return idle < STALLED, f"the loop last made progress {idle:.1f} s ago"
 
 
-def _ready(loop: LearningLoop) -> tuple[bool, str]:
-    return loop.ready, "partitions are assigned and recovered" if loop.ready else "waiting for partitions, or recovering their models"
+def _ready(loop: LearningLoop, app: faust.App) -> tuple[bool, str]:
+    if not loop.ready:
+        return False, "waiting for partitions, or recovering their models"
+    if not app.flow_control.is_active():  # what is asked before would not be heard
+        return False, "waiting for the control topic"
+    return True, "partitions are assigned and recovered"
 
 
 def faust_app(config: Config, folder: str) -> faust.App:

@@ -16,7 +16,7 @@ def test_short_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert report.verdict.events > 10_000
     assert report.verdict.models > 2000
     assert report.verdict.dead_letters > 50
-    assert report.verdict.done > 0
+    assert report.verdict.done + report.verdict.refused + report.verdict.unanswered > 0
     assert report.returns > 100
     assert sum(report.aborted.values()) > 0  # the kills did hit transactions
 

@@ -40,7 +40,7 @@ def test_changes_that_nobody_asked_for_and_changes_made_twice_are_noticed() -> N
 
 def test_the_verifier_notices_models_that_were_not_replayed(tmp_path: Path) -> None:
     rare = {"checkpoint": {"interval": 60}}
-    plan = Plan(seed=3, actions=2, weights={"kill": 1}, pause=2.0, tables=rare, command=sabotaged("skip-replay"))
+    plan = Plan(seed=3, actions=6, weights={"kill": 1}, pause=2.0, tables=rare, command=sabotaged("skip-replay"))
     verdict = run(plan, tmp_path).verdict
     assert verdict.differing > 0
     assert verdict.problems.keys() <= {"differing", "differing_models"}  # the latter if a checkpoint was written after the loss
