@@ -121,6 +121,7 @@ class Chaos:
             "change models": self._change_models,
             "kill in change": self._kill_in_change,
         }
+        self._predicted = [0 for _ in self._application.config.streams]  # records, at the last action
         self._asked: list[subprocess.Popen[bytes]] = []  # command lines that wait for answers
         self.report = Report()
 
@@ -146,7 +147,7 @@ class Chaos:
         self.report.verdict = judge(self._application.bootstrap, self._application.config)
 
     def _act(self) -> None:
-        self._supervise()
+        self._await_work()
         names = list(self._plan.weights)
         name = self._random.choices(names, [self._plan.weights[n] for n in names])[0]
         idle = [slot for slot, worker in enumerate(self._fleet) if worker is None]
@@ -172,6 +173,17 @@ class Chaos:
             self._supervise()
             time.sleep(0.05)
         return slots
+
+    def _await_work(self) -> None:
+        """Wait until each stream has more predictions than at the last action, on a busy machine too."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            self._supervise()
+            predicted = [sum(end_offsets(self._application.bootstrap, s.output_topic).values()) for s in self._application.config.streams]
+            if all(more > before for more, before in zip(predicted, self._predicted, strict=True)):
+                self._predicted = predicted
+                return
+            time.sleep(0.1)
 
     def _worker(self, slot: int) -> WorkerProcess:
         worker = self._fleet[slot]
