@@ -33,6 +33,7 @@ ANY_PARTITION = -1  # the partitioner chooses
 DONE = object()
 REPORT_INTERVAL = 0.5  # seconds between two settings of the gauges
 RECOVERY_SLICE = 0.25  # seconds of recovery between two looks at the other partitions
+BUSY = 1000  # records in a poll; with fewer nothing is gained by learning on, and what waits for a commit only gets older
 MOST_WAITING = 16  # batches that are learned while a commit is under way
 
 
@@ -215,6 +216,8 @@ class LearningLoop:
         self._recover()
         if self._commit_due():
             self._begin_commit()
+            if sum(len(batch.records) for batch in batches) < BUSY:
+                self._finish_commit()
         self._report()
 
     def _learn(self, batch: Decoded) -> None:
