@@ -59,7 +59,7 @@ class WorkerConfig(_Section):
     """How a worker moves events."""
 
     commit_interval: Annotated[float, Field(gt=0, le=60)] = 0.1  # seconds: predictions become readable at most this much later
-    batch_size: Annotated[int, Field(ge=1, le=100_000)] = 4000  # events per batch at most
+    batch_size: Annotated[int, Field(ge=1, le=100_000)] = 8000  # events per batch at most
     dtype: Literal["float32", "float64"] = "float32"
     shutdown_timeout: Annotated[float, Field(gt=0, le=300)] = 20.0  # seconds for a graceful stop or a rebalance
     instance: Name | None = None  # stable name of this worker (static membership); None: a new member at every start

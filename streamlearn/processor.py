@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -67,11 +68,12 @@ class Processor:
         self.router.touch(slots[labelled])
         predictions, wrong = self._judge(scores, y)
         learned = self._measure(slots, y, labelled, scores, wrong)
-        has_mistakes = self.spec.task in (Task.BINARY, Task.MULTICLASS)
+        judged = labelled if self.spec.task in (Task.BINARY, Task.MULTICLASS) else np.zeros_like(labelled)
         return Predictions(
             scores=scores,
             predictions=predictions,
-            mistakes=_where(labelled, wrong) if has_mistakes and wrong is not None else [None] * len(slots),
+            mistakes=_where(judged, wrong),
+            wrong=judged[:0] if wrong is None else wrong[judged],
             learned=learned,
             classes=tuple(self.classes),
         )
@@ -130,5 +132,9 @@ class Processor:
         return [positive if is_positive else negative for is_positive in above.tolist()], above != (y > 0)
 
 
-def _where(labelled: Array, wrong: Array) -> list[bool | None]:
-    return [mistaken if known else None for mistaken, known in zip(wrong.tolist(), labelled.tolist(), strict=True)]
+def _where(judged: Array, wrong: Array | None) -> list[bool | None]:
+    if wrong is None or not judged.any():
+        return [None] * len(judged)
+    if judged.all():
+        return cast(list[bool | None], wrong.tolist())
+    return [mistaken if known else None for mistaken, known in zip(wrong.tolist(), judged.tolist(), strict=True)]

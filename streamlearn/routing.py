@@ -68,8 +68,9 @@ class Router:
 
     def slot(self, key: str) -> int:
         """The slot of a key, new or not. A model that was away comes back. Raises SpillError."""
-        slot = self._slots.get(key)
-        return self._open(key) if slot is None else slot
+        if key not in self._slots:
+            self._open([key])
+        return self._slots[key]
 
     def slots(self, keys: Sequence[str]) -> Array:
         """int64 [n]: the slot of each key. Models that were away come back. Raises SpillError."""
@@ -77,7 +78,8 @@ class Router:
         try:
             slots = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
         except KeyError:
-            slots = np.fromiter(map(self.slot, keys), np.int64, len(keys))
+            self._open([key for key in dict.fromkeys(keys) if key not in known])
+            slots = np.fromiter(map(known.__getitem__, keys), np.int64, len(keys))
         self.now += 1
         self._used[slots] = self.now
         return slots
@@ -167,19 +169,21 @@ class Router:
             total[tuple(slice(length) for length in away.shape)] += away
         return total
 
-    def _open(self, key: str) -> int:
-        if self._free:
-            slot = self._free.pop()
+    def _open(self, keys: Sequence[str]) -> None:
+        """Give keys that have no model in memory a fresh one each, or theirs back."""
+        slots = [self._free.pop() for _ in keys[: len(self._free)]]
+        for key, slot in zip(keys, slots, strict=False):
             self._keys[slot] = key
-        else:
-            slot = self._pool.add()
-            self._keys.append(key)
-            self._track(slot)
-        self._slots[key] = slot
-        self._used[slot] = self.now
+        more = keys[len(slots) :]
+        first = self._pool.add(len(more))
+        slots += range(first, first + len(more))
+        self._keys += more
+        self._track(len(self._keys))
+        self._slots.update(zip(keys, slots, strict=True))
+        self._used[slots] = self.now
         if self._spill is not None:
-            self._bring_back(self._spill, key, slot)
-        return slot
+            for key, slot in zip(keys, slots, strict=True):
+                self._bring_back(self._spill, key, slot)
 
     def _bring_back(self, spill: Spill, key: str, slot: int) -> None:
         back = spill.take(key, slot)
@@ -198,8 +202,8 @@ class Router:
         """int64 [n]: the slots in use."""
         return np.fromiter(self._slots.values(), np.int64, len(self._slots))
 
-    def _track(self, slot: int) -> None:
-        if slot >= len(self._changed):
-            more = max(64, slot)
+    def _track(self, count: int) -> None:
+        if count > len(self._changed):
+            more = max(64, count)
             self._changed, self.versions = np.pad(self._changed, (0, more)), np.pad(self.versions, (0, more))
             self._used = np.pad(self._used, (0, more))

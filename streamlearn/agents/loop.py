@@ -34,7 +34,7 @@ DONE = object()
 REPORT_INTERVAL = 0.5  # seconds between two settings of the gauges
 RECOVERY_SLICE = 0.25  # seconds of recovery between two looks at the other partitions
 BUSY = 1000  # records in a poll; with fewer nothing is gained by learning on, and what waits for a commit only gets older
-MOST_WAITING = 16  # batches that are learned while a commit is under way
+MOST_WAITING = 8  # batches that are learned while a commit is under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,13 +257,10 @@ class LearningLoop:
             )
 
     def _count(self, learned: Learned) -> None:
-        stream, events, mistakes = learned.models.stream, learned.batch.events, learned.predictions.mistakes
-        labelled = len(events.labels) - events.labels.count(None)
-        reasons = [rejected.reason for rejected in learned.batch.rejected]
-        self._metrics.batch(stream.config.name, events.times, reasons, learned.seconds)
-        self._metrics.learned(
-            stream.config.name, stream.learner, learned.models.partition.partition, len(mistakes), labelled, mistakes.count(True)
-        )
+        models, events, wrong = learned.models, learned.batch.events, learned.predictions.wrong
+        name, labelled = models.stream.config.name, len(events.labels) - events.labels.count(None)
+        self._metrics.batch(name, events.times, [rejected.reason for rejected in learned.batch.rejected], learned.seconds)
+        self._metrics.learned(name, models.stream.learner, models.partition.partition, len(events.labels), labelled, int(wrong.sum()))
 
     def _commit_due(self) -> bool:
         if self._committing is not None:

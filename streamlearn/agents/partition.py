@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from streamlearn.agents.eviction import Eviction
 from streamlearn.agents.stream import Decoded, Stream
 from streamlearn.checkpoint.codec import Record
@@ -64,7 +62,7 @@ class PartitionModels:
         predictions = self.processor.learn(batch.events, slots)
         self._metrics.spent(Stage.ROUTE, routed - started)
         self._metrics.spent(Stage.KERNEL, time.perf_counter() - routed)
-        self._window.add(np.array([mistake for mistake in predictions.mistakes if mistake is not None], np.bool_))
+        self._window.add(predictions.wrong)
         self._eviction.run(self.processor.router)
         self._unsaved += len(batch.records)
         self.next_offset = batch.records.offsets[-1] + 1

@@ -101,7 +101,7 @@ class _Mistakes:
         self._labels: Counter[Label] = Counter()
 
     def add(self, events: Events, predictions: Predictions) -> None:
-        self._wrong += [mistake for mistake in predictions.mistakes if mistake is not None]
+        self._wrong += predictions.wrong.tolist()
         self._labels.update(label for label in events.labels if label is not None)
 
     def measures(self, events: int, seconds: float, processor: Processor) -> Measures:

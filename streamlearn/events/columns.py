@@ -62,6 +62,7 @@ class Predictions:
     scores: Array  # [n, outputs]; one output for all tasks but multiclass, which has two or more
     predictions: Sequence[Label | None]  # in the label's own vocabulary; None where no class is known yet
     mistakes: Sequence[bool | None]  # None where there is no label, and for regression and ranking
+    wrong: Array  # bool [mistakes that are not None], those in order
     learned: Array  # int64 [n]: events the model had learned before this one
     classes: Sequence[Label]  # multiclass: the class of each score column
 

@@ -129,7 +129,7 @@ class Decoder:
         with np.errstate(over="ignore", invalid="ignore"):  # what the dtype cannot hold becomes infinite, and is rejected below
             X = self._features(parsed)
         finite = np.isfinite(X)
-        for row in np.flatnonzero(~finite.all(axis=1)).tolist():
+        for row in [] if finite.all() else np.flatnonzero(~finite.all(axis=1)).tolist():
             name = self._features.name(int(np.argmin(finite[row])))
             problems.append((row, Reason.FEATURES, f"{name} is not a number, infinite, or too large for {X.dtype}"))
         return X

@@ -66,6 +66,7 @@ def producer_properties(
     """The transactional producer of predictions, offsets and checkpoints. commit_interval: seconds a transaction stays open."""
     return {
         "linger.ms": 5,
+        "retry.backoff.ms": 5,  # of 100, doubling: a transaction that begins before the broker has ended the last one is asked for again
         "message.max.bytes": MODELS_MESSAGE_BYTES,
         "compression.type": "lz4",
         "batch.num.messages": 100_000,

@@ -114,7 +114,12 @@ def test_prediction_comes_back_as_it_was(encoding: Any, key: str, label: str | i
         rows=np.zeros(1, np.int64), ids=[label], keys=[key], times=np.zeros(1), X=np.zeros((1, 1)), y=np.zeros(1), labels=[label]
     )  # fmt: skip
     predictions = Predictions(
-        scores=np.array([[score]], np.float32), predictions=[label], mistakes=[None], learned=np.array([7]), classes=()
+        scores=np.array([[score]], np.float32),
+        predictions=[label],
+        mistakes=[None],
+        wrong=np.zeros(0, np.bool_),
+        learned=np.array([7]),
+        classes=(),
     )
     (record,) = Encoder(encoding, "ogd", "1").encode(events, predictions, "t", 0, [2**40])
     back = json.loads(record) if encoding == "json" else msgspec.msgpack.decode(record)

@@ -35,7 +35,8 @@ def columns(
         y=np.zeros(n),
         labels=labels,
     )
-    return events, Predictions(scores=np.array(scores), predictions=said, mistakes=mistakes, learned=np.arange(n) + 5, classes=classes)
+    wrong, learned = np.array([mistake for mistake in mistakes if mistake is not None], np.bool_), np.arange(n) + 5
+    return events, Predictions(scores=np.array(scores), predictions=said, mistakes=mistakes, wrong=wrong, learned=learned, classes=classes)
 
 
 BINARY = columns([[0.5], [-1.25], [float(np.float32(0.1))]], [1, -1, 1], [1, True, None], [False, True, None])
