@@ -6,7 +6,7 @@ import faust
 from mode.utils.queues import FlowControlEvent, ThrowableQueue
 
 
-class BatchChannel(faust.Channel):  # type: ignore[type-arg]
+class BatchChannel(faust.Channel[Any]):
     """A channel that Faust's own rebalances, those of its consumer of the control topic, neither empty nor stop.
 
     Faust empties the queues of its channels then, because it would fetch their events again; ours are fetched again by nobody. Use `put`:

@@ -2,15 +2,12 @@
 
 Two threads use it: the polling thread calls `decode` and the rebalance methods, the learning thread calls `handle`. A lock makes each
 call whole; only `decode` touches nothing that needs it.
-Predictions, dead letters and offsets of many batches share one transaction. While it is committed the next batches are learned, and
-their predictions wait for the next one. Models run ahead of the committed offset, so a transaction that is aborted takes the models of
-all partitions with it: they are recovered from the committed offset.
+When a transaction is aborted the models of all partitions are ahead of the committed offset: they are recovered from there.
 """
 
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
 
 import structlog
 from confluent_kafka import Message
@@ -18,8 +15,8 @@ from confluent_kafka import Message
 from streamlearn.agents.partition import Change, ChangeError, PartitionModels
 from streamlearn.agents.recovery import recover
 from streamlearn.agents.stream import Decoded, Stream
+from streamlearn.agents.transactions import Learned, Transactions
 from streamlearn.config import CheckpointConfig
-from streamlearn.events.columns import Predictions
 from streamlearn.kafka.clients import Partition
 from streamlearn.kafka.reader import PartitionReader
 from streamlearn.kafka.records import by_partition
@@ -29,27 +26,14 @@ from streamlearn.metrics import Metrics, Stage
 
 log = structlog.get_logger(__name__)
 
-ANY_PARTITION = -1  # the partitioner chooses
 DONE = object()
 REPORT_INTERVAL = 0.5  # seconds between two settings of the gauges
 RECOVERY_SLICE = 0.25  # seconds of recovery between two looks at the other partitions
 BUSY = 1000  # records in a poll; with fewer nothing is gained by learning on, and what waits for a commit only gets older
-MOST_WAITING = 8  # batches that are learned while a commit is under way
-
-
-@dataclass(frozen=True, slots=True)
-class Learned:
-    """A batch of one partition that waits to be produced."""
-
-    models: PartitionModels
-    batch: Decoded
-    predictions: Predictions
-    values: Sequence[bytes]  # of the prediction records
-    seconds: float  # that decoding, learning and encoding took
 
 
 class LearningLoop:
-    """All partitions of a worker, and the transaction that their output goes into."""
+    """All partitions of a worker: who owns them, what they learn, and their recovery."""
 
     def __init__(
         self,
@@ -62,18 +46,14 @@ class LearningLoop:
     ) -> None:
         """streams: by input topic. open_reader: a reader of its own for a recovery. commit_interval: seconds."""
         self._streams = streams
-        self._sink = sink
+        self._transactions = Transactions(sink, commit_interval, metrics)
         self._open_reader = open_reader
-        self._commit_interval = commit_interval
         self._checkpoints = checkpoints
         self._metrics = metrics
         self._source: Source | None = None
         self._lock = threading.RLock()
         self._models: dict[Partition, PartitionModels] = {}
         self._recoveries: dict[Partition, Generator[None, None, None]] = {}
-        self._waiting: list[Learned] = []  # for the commit under way
-        self._committing: dict[Partition, int] | None = None  # the offsets of the commit under way
-        self._began = 0.0  # when the first batch was learned that no commit holds
         self._reported = 0.0
         self._paused: set[str] = set()  # input topics
         self._handled = 0  # number of the last poll
@@ -123,7 +103,7 @@ class LearningLoop:
                 self._leave()
             except TransactionAbortedError as error:
                 log.warning("the last transaction before a rebalance was aborted", error=str(error))
-                self._abort()
+                self._transactions.abort()
             finally:
                 self._forget(partitions)
 
@@ -131,10 +111,10 @@ class LearningLoop:
         with self._lock:
             self._metrics.rebalanced("lost")
             try:
-                self._finish_commit()
+                self._transactions.finish_commit()
             except TransactionAbortedError as error:
                 log.warning("the last transaction before partitions were lost was aborted", error=str(error))
-            self._abort()
+            self._transactions.abort()
             self._forget(partitions)
 
     # The learning thread.
@@ -210,118 +190,38 @@ class LearningLoop:
 
     def _handle(self, batches: Sequence[Decoded]) -> None:
         for batch in batches:
-            self._learn(batch)
-        if self._sink.committed or len(self._waiting) >= MOST_WAITING:
-            self._deliver()
+            self._transactions.add(self._learn(batch))
+        self._transactions.proceed()
         self._recover()
-        if self._commit_due():
-            self._begin_commit()
+        recovered = self._recovered()
+        if self._transactions.due(recovered):
+            self._transactions.begin_commit(recovered, self._attached.group_metadata)
             if sum(len(batch.records) for batch in batches) < BUSY:
-                self._finish_commit()
+                self._transactions.finish_commit()
         self._report()
 
-    def _learn(self, batch: Decoded) -> None:
+    def _learn(self, batch: Decoded) -> Learned:
         partition = batch.records.partition
         models = self._models.get(partition)
         if models is None or partition in self._recoveries:
             raise RuntimeError(f"{partition} delivered messages while it was not ready for them")
-        if not self._waiting and (self._committing or not self._sink.open):
-            self._began = time.monotonic()
         started = time.perf_counter()
         predictions = models.learn(batch)
         with self._metrics.timed(Stage.ENCODE):
             values = models.stream.encoder.encode(batch.events, predictions, *partition, batch.accepted.offsets)
-        self._waiting.append(Learned(models, batch, predictions, values, batch.seconds + time.perf_counter() - started))
-
-    # One transaction after the other.
-
-    def _deliver(self) -> None:
-        """Put what was learned into the next transaction, once the one before is committed."""
-        self._finish_commit()
-        with self._metrics.timed(Stage.PRODUCE):
-            for learned in self._waiting:
-                self._produce(learned)
-                self._count(learned)
-        self._waiting.clear()
-
-    def _produce(self, learned: Learned) -> None:
-        stream, (topic, number) = learned.models.stream.config, learned.models.partition
-        accepted, records = learned.batch.accepted, learned.batch.records
-        self._sink.produce_all(stream.output_topic, number, accepted.keys, learned.values, accepted.timestamps)
-        for row, reason, detail in learned.batch.rejected:
-            headers: dict[str, str | bytes | None] = {
-                "reason": reason, "detail": detail, "topic": topic, "partition": str(number), "offset": str(records.offsets[row]),
-            }  # fmt: skip
-            self._sink.produce(
-                stream.dead_letter_topic, ANY_PARTITION, records.keys[row], records.values[row], records.timestamps[row], headers
-            )
-
-    def _count(self, learned: Learned) -> None:
-        models, events, wrong = learned.models, learned.batch.events, learned.predictions.wrong
-        name, labelled = models.stream.config.name, len(events.labels) - events.labels.count(None)
-        self._metrics.batch(name, events.times, [rejected.reason for rejected in learned.batch.rejected], learned.seconds)
-        self._metrics.learned(name, models.stream.learner, models.partition.partition, len(events.labels), labelled, int(wrong.sum()))
-
-    def _commit_due(self) -> bool:
-        if self._committing is not None:
-            return False
-        if self._sink.open:
-            return time.monotonic() - self._began >= self._commit_interval
-        return any(models.checkpoint_due() for models in self._recovered())
+        return Learned(models, batch, predictions, values, batch.seconds + time.perf_counter() - started)
 
     def _commit(self, *, final: bool = False) -> None:
-        """Commit all that was learned, and wait for it. final: as for `_begin_commit`."""
-        self._deliver()
-        self._begin_commit(final=final)
-        self._finish_commit()
-
-    def _begin_commit(self, *, final: bool = False) -> None:
-        """Commit the open transaction with the checkpoints that are due. final: the partitions go, so checkpoint all that changed."""
-        recovered = self._recovered()
-        due = [models for models in recovered if (models.unsaved if final else models.checkpoint_due())]
-        if not (self._sink.open or due):
-            return
-        for models in due:
-            self._save(models)
-        # The offsets of all partitions go along, moved or not: they are what fences a worker that has lost them.
-        self._committing = {models.partition: models.next_offset for models in recovered}
-        self._sink.begin_commit(self._committing, self._attached.group_metadata)
-
-    def _finish_commit(self) -> None:
-        """Wait for the commit under way, if any."""
-        offsets, self._committing = self._committing, None
-        if offsets is None:
-            return
-        with self._metrics.timed(Stage.COMMIT):
-            seconds = self._sink.finish_commit()
-        for partition, offset in offsets.items():
-            models = self._models[partition]
-            models.committed, models.known = offset, True
-        self._metrics.committed(seconds, time.time())
-
-    def _abort(self) -> None:
-        """Give up what is not committed."""
-        self._waiting.clear()
-        self._sink.abort()
-        self._metrics.aborted()
+        """Commit all that was learned, and wait for it. final: the partitions go."""
+        self._transactions.commit(self._recovered(), self._attached.group_metadata, final=final)
 
     def _leave(self) -> None:
         """Before partitions go: commit what is done, or abort what is half done."""
         if self._broken:
-            self._finish_commit()
-            self._abort()
+            self._transactions.finish_commit()
+            self._transactions.abort()
         else:
             self._commit(final=True)
-
-    def _save(self, models: PartitionModels) -> None:
-        started, records, size = time.perf_counter(), 0, 0
-        topic, number = models.models_partition
-        now = int(time.time() * 1000)
-        for key, value in models.checkpoint():
-            self._sink.produce(topic, number, key, value, now)
-            records += 1
-            size += len(value or b"")
-        self._metrics.checkpointed(models.stream.config.name, number, records, size, time.perf_counter() - started, time.time())
 
     def _recovered(self) -> list[PartitionModels]:
         return [models for partition, models in self._models.items() if partition not in self._recoveries]
@@ -341,7 +241,7 @@ class LearningLoop:
 
     def _start_again(self) -> None:
         """After an abort the models are ahead of the committed offsets: recover them all, and fetch from there."""
-        self._abort()
+        self._transactions.abort()
         self._attached.restart({partition: max(models.committed, models.earliest) for partition, models in self._models.items()})
         self.generation += 1
         for recovery in self._recoveries.values():

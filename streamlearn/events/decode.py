@@ -1,11 +1,12 @@
 """From the bytes of events to columns."""
 
+import contextlib
 import struct
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain, starmap
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -79,11 +80,10 @@ class Decoder:
 
     def _parse(self, values: Sequence[bytes | None]) -> tuple[Array, list[Any], list[Rejected]]:
         """The rows that are events, int64 [n], those events, and the others. All at once, one by one only where one of them is bad."""
-        try:
-            if max(map(len, values), default=0) <= self._form.max_bytes:  # type: ignore[arg-type]  # None raises TypeError
-                return np.arange(len(values)), list(map(self._decode, values)), []  # type: ignore[arg-type]
-        except (TypeError, *MALFORMED):
-            return self._parse_each(values)
+        bodies = cast(Sequence[bytes], values)  # a None among them raises TypeError
+        with contextlib.suppress(TypeError, *MALFORMED):
+            if max(map(len, bodies), default=0) <= self._form.max_bytes:
+                return np.arange(len(bodies)), list(map(self._decode, bodies)), []
         return self._parse_each(values)
 
     def _parse_each(self, values: Sequence[bytes | None]) -> tuple[Array, list[Any], list[Rejected]]:

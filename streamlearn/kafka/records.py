@@ -39,7 +39,12 @@ def by_partition(messages: Sequence[Message]) -> list[Records]:
     """Neighbouring messages of the same partition together, in order."""
     if len(set(map(Message.topic, messages))) <= 1 and len(set(map(Message.partition, messages))) <= 1:
         return [_records(messages)] if messages else []
-    return [_records(list(group)) for _, group in groupby(messages, key=_partition)]
+    batches, start = [], 0
+    for _, places in groupby(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)):
+        end = start + len(list(places))
+        batches.append(_records(messages[start:end]))
+        start = end
+    return batches
 
 
 def _records(messages: Sequence[Message]) -> Records:

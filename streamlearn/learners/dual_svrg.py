@@ -47,12 +47,12 @@ class DualSvrg:
     (d B + 4 (B + 2 D) outputs + m (d + outputs)) * itemsize + 12 m + outputs + 16 bytes, and d D * itemsize shared.
 
     oracle: budget, coverage or always-move. budget: B, >= 1. theta: > 0, a radius: half of the diameters that the paper
-    prints. frequencies: D, >= 1. memory: m, >= 1. period:
-    n, >= 1. loss: smooth-hinge or logistic. tau: length of the quadratic piece of the smooth hinge, > 0. eta: step
-    size, > 0. smoothness: M, the strong smoothness of the loss, > 0; when given, the step size is 1 / (76 M) as in the
-    paper's experiments (M = 1 / tau for the smooth hinge; for logistic 1/4, the program has 1), which is small: with one
-    pass over thousands of events the default eta makes half the mistakes. reg: lambda of reg / 2 ||w||^2, >= 0. sigma:
-    kernel width, > 0, or auto. kernel: gaussian, laplacian or cauchy. seed: of the frequencies.
+    prints. frequencies: D, >= 1. memory: m, >= 1. period: n, >= 1. loss: smooth-hinge or logistic. tau: length of the
+    quadratic piece of the smooth hinge, > 0. eta: step size, > 0. smoothness: M, the strong smoothness of the loss, >
+    0; when given, the step size is 1 / (76 M) as in the paper's experiments (M = 1 / tau for the smooth hinge; for
+    logistic 1/4, the program has 1), which is small: with one pass over thousands of events the default eta makes half
+    the mistakes. reg: lambda of reg / 2 ||w||^2, >= 0. sigma: kernel width, > 0, or auto. kernel: gaussian, laplacian
+    or cauchy. seed: of the frequencies.
     """
 
     name: ClassVar[str] = "dualsvrg"

@@ -67,6 +67,7 @@ def test_an_event_without_a_label_is_predicted_and_not_learned() -> None:
     assert state(processor, "") == before
     assert np.isfinite(predictions.scores).all()
     assert predictions.mistakes == [None] * 100
+    assert not len(predictions.wrong)
     assert predictions.learned.tolist() == [100] * 100
 
 
@@ -77,6 +78,13 @@ def test_predictions_speak_the_labels_language() -> None:
     result = Processor(spec(labels=("ok", "fraud"))).process(named)
     assert set(result.predictions) == {"ok", "fraud"}
     assert result.mistakes == [p != w for p, w in zip(result.predictions, words, strict=True)]
+
+
+def test_wrong_are_the_mistakes_of_the_events_with_a_label() -> None:
+    labels: list[Label | None] = [None if row % 3 == 0 else sign for row, sign in enumerate(SIGNS.tolist())]
+    result = Processor(spec()).process(events(slice(0, 600), labels))
+    assert result.mistakes[::3] == [None] * 200
+    assert result.wrong.tolist() == [mistake for mistake in result.mistakes if mistake is not None]
 
 
 def test_models_measure_themselves() -> None:
