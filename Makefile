@@ -56,7 +56,7 @@ chaos: setup ## the long chaos schedule: hundreds of kills
 bench: setup $(PEERS)/.installed ## short form of all benchmarks, one table with targets and verdicts
 	$(RUN)/python -m benchmarks --quick
 
-bench-full: setup $(PEERS)/.installed ## long form of all benchmarks: an hour and a half
+bench-full: setup $(PEERS)/.installed ## long form of all benchmarks: under an hour
 	$(RUN)/python -m benchmarks
 
 # The programs that benchmarks compare with: in an environment of their own, the worker's stays as it is locked.
